@@ -1,0 +1,1 @@
+"""The plugin's hooks, one module per concept."""

@@ -1,0 +1,90 @@
+"""The contract between the rules and whoever asks them: a call of an operation, and the verdict on it.
+
+``operations.judge(call)`` takes a :class:`Call` and gives a :class:`Verdict`.
+The plugin builds calls from mypy's syntax tree, the tests from drawn tensors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+from spmd_mypy.rules.kinds import Layout
+
+
+class _Unknown:
+    """An option that is given, but not as a literal."""
+
+    def __repr__(self) -> str:
+        return "UNKNOWN"
+
+
+UNKNOWN: Final = _Unknown()
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """An option that names something by its full dotted name: ``torch.int64``, ``torch.distributed.ReduceOp.MAX``."""
+
+    fullname: str
+
+
+OptionValue: TypeAlias = "int | float | complex | str | bool | None | Name | _Unknown | tuple[OptionValue, ...]"
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """One tensor or number among a call's arguments; lists of tensors are given leaf by leaf.
+
+    ``param`` is the formal parameter's name in torch's stubs (``"self"``,
+    ``"input"``, ``"other"``, ``"tensors"``, ...; of ``*args`` the name without the star).
+    ``layout`` is None for a Python number (int, float, complex, bool), whose
+    literal is ``value`` if it is one.
+    """
+
+    param: str
+    layout: Layout | None
+    value: OptionValue = UNKNOWN
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call of an operation.
+
+    ``op`` is the name users know: ``"torch.add"``, ``"Tensor.add_"``, ``"Tensor.__radd__"``,
+    ``"torch.nn.functional.linear"``, ``"builtins.sum"``.  ``options`` has every other argument that
+    is given, by formal parameter name.  ``grad`` is False where gradients are off (``torch.no_grad()``).
+    """
+
+    op: str
+    arguments: tuple[Argument, ...]
+    options: Mapping[str, OptionValue] = field(default_factory=dict)
+    grad: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """A rule that a call breaks on one axis.
+
+    ``reason`` is a key of ``reasons.REASONS``; ``axis`` indexes the layouts; ``culprits`` index
+    ``Call.arguments``, the operand to name first.
+    """
+
+    reason: str
+    axis: int
+    culprits: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What the rules say of a call.
+
+    ``results`` has one layout for all tensors that come out, or one per output where they differ.
+    ``mutations`` are the arguments that are written to, each with its layout afterwards.
+    On an axis with a violation the results are unknown.
+    """
+
+    results: tuple[Layout, ...]
+    violations: tuple[Violation, ...] = ()
+    mutations: tuple[tuple[int, Layout], ...] = ()

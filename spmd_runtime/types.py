@@ -1,0 +1,107 @@
+"""The types: what a tensor is on each rank of a mesh axis.
+
+At run time everything here is erased: ``Tensor[V[DP], P[TP]]`` *is*
+``torch.Tensor``, so annotations cost nothing and change nothing.  For type
+checkers ``Tensor`` is a generic alias of ``torch.Tensor`` whose arguments only
+the mypy plugin reads.
+
+``R``, ``I``, ``V``, ``P`` and ``S(i)`` also serve as values, as ``src=`` and
+``dst=`` of the collectives.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Generic
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from typing_extensions import TypeVar
+
+A = TypeVar("A", default=Any, covariant=True)
+D = TypeVar("D", default=Any, covariant=True)
+
+
+class SpmdType(Generic[A]):
+    """What a tensor is on the ranks of axis ``A``; base class of the five kinds."""
+
+    if not TYPE_CHECKING:
+        # ``V[TP]`` is an annotation: at run time it is the kind itself, whatever
+        # stands between the brackets (``S[TP, 2]`` is no legal Generic subscript).
+        def __class_getitem__(cls, item):
+            return cls
+
+
+class Replicate(SpmdType[A]):
+    """Same value on every rank, used independently by each; its gradient is Partial."""
+
+
+class Invariant(SpmdType[A]):
+    """Same value on every rank, one logical computation; its gradient is Invariant."""
+
+
+class Varying(SpmdType[A]):
+    """A different value on each rank; its gradient is Varying."""
+
+
+class Partial(SpmdType[A]):
+    """Summands of a pending sum over the ranks; its gradient is Replicate."""
+
+
+class Shard(Varying[A], Generic[A, D]):
+    """A Varying that says along which tensor dim the global tensor was cut; its gradient is the same Shard.
+
+    As a value: ``S(0)``, ``S(-1)``.
+    """
+
+    dim: int
+
+    def __init__(self, dim: int) -> None:
+        if isinstance(dim, bool) or not isinstance(dim, int):
+            raise TypeError(f"S(dim) takes the tensor dim as an int, got {dim!r}")
+        self.dim = dim
+
+    def __repr__(self) -> str:
+        return f"S({self.dim})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Shard) and other.dim == self.dim
+
+    def __hash__(self) -> int:
+        return hash((Shard, self.dim))
+
+
+class Constant(Replicate[A], Invariant[A]):
+    """Same value on every rank without a gradient; only the plugin infers it, nobody writes it."""
+
+
+class FactoryConstant(Constant[A]):
+    """A fresh constant (``torch.zeros`` ...), which may also be declared Varying or Partial."""
+
+
+R = Replicate
+I = Invariant  # noqa: E741 - the field's letter for it
+V = Varying
+P = Partial
+S = Shard
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeAliasType, TypeVarTuple, Unpack
+
+    _Layout = TypeVarTuple("_Layout", default=Unpack[tuple[Any, ...]])
+    Tensor = TypeAliasType("Tensor", torch.Tensor, type_params=(_Layout,))
+    Parameter = TypeAliasType("Parameter", nn.Parameter, type_params=(_Layout,))
+    Buffer = TypeAliasType("Buffer", nn.Buffer, type_params=(_Layout,))
+
+    class Group(dist.ProcessGroup, Generic[A]):
+        """A process group whose mesh axis is known: ``tp: Group[TP]``."""
+else:
+    # Erased: any subscript gives the class itself, so Dynamo, jit.script, fx and isinstance see torch's own class.
+    torch.Tensor.__class_getitem__ = classmethod(lambda cls, layout: cls)
+    Tensor, Parameter, Buffer = torch.Tensor, nn.Parameter, nn.Buffer
+
+    class Group:
+        """A process group whose mesh axis is known: ``tp: Group[TP]``."""
+
+        def __class_getitem__(cls, axis):
+            return dist.ProcessGroup
