@@ -80,7 +80,7 @@ class FactoryConstant(Constant[A]):
 
 
 R = Replicate
-I = Invariant  # noqa: E741 - the field's letter for it
+I = Invariant
 V = Varying
 P = Partial
 S = Shard

@@ -34,7 +34,7 @@ class AxisType:
 Layout: TypeAlias = tuple["AxisType | None", ...]
 
 R: Final = AxisType("R")
-I: Final = AxisType("I")  # noqa: E741 - the field's letter for it
+I: Final = AxisType("I")
 V: Final = AxisType("V")
 P: Final = AxisType("P")
 CONSTANT: Final = AxisType("R", constant=True)
