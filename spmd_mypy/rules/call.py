@@ -53,8 +53,9 @@ class Call:
     """A call of an operation.
 
     ``op`` is the name users know: ``"torch.add"``, ``"Tensor.add_"``, ``"Tensor.__radd__"``,
-    ``"torch.nn.functional.linear"``, ``"builtins.sum"``.  ``options`` has every other argument that
-    is given, by formal parameter name.  ``grad`` is False where gradients are off (``torch.no_grad()``).
+    ``"torch.nn.functional.linear"``, ``"builtins.sum"``.  ``options`` has every argument that holds no
+    tensor, by formal parameter name; a number stands in both, since only the operation's row knows whether
+    ``2`` is an operand (``add``) or a dim (``sum``).  ``grad`` is False where gradients are off (``torch.no_grad()``).
     """
 
     op: str

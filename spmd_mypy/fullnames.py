@@ -1,0 +1,59 @@
+"""Full names as mypy sees them, and the names under which users know torch's operations."""
+
+from __future__ import annotations
+
+from typing import Final
+
+TENSOR: Final = "torch._tensor.Tensor"
+PARAMETER: Final = "torch.nn.parameter.Parameter"
+BUFFER: Final = "torch.nn.parameter.Buffer"
+TENSOR_BASE: Final = "torch._C.TensorBase"
+MODULE: Final = "torch.nn.modules.module.Module"
+PROCESS_GROUP: Final = frozenset(
+    {"torch._C._distributed_c10d.ProcessGroup", "torch.distributed.distributed_c10d.ProcessGroup"}
+)
+
+# Classes of torch that get a type variable for the layout.
+GENERIC_TENSORS: Final = frozenset({TENSOR, PARAMETER, BUFFER})
+
+RUNTIME: Final = "spmd_runtime"
+TYPES: Final = f"{RUNTIME}.types"
+AXES: Final = f"{RUNTIME}.axes"
+GROUP: Final = f"{TYPES}.Group"
+MESH_AXIS: Final = f"{AXES}.MeshAxis"
+SPMD_TYPE: Final = f"{TYPES}.SpmdType"
+SHARD: Final = f"{TYPES}.Shard"
+
+# Annotation names that stand for a tensor class of torch.
+TENSOR_ALIASES: Final = {
+    f"{TYPES}.Tensor": TENSOR,
+    f"{TYPES}.Parameter": PARAMETER,
+    f"{TYPES}.Buffer": BUFFER,
+    TENSOR: TENSOR,
+    PARAMETER: PARAMETER,
+    BUFFER: BUFFER,
+}
+
+# Where torch's stubs define what users call by a shorter name; longest prefix first.
+_CANONICAL: Final = (
+    ("torch._C._VariableFunctions.", "torch."),
+    ("torch._C.TensorBase.", "Tensor."),
+    ("torch._tensor.Tensor.", "Tensor."),
+    ("torch.nn.parameter.Parameter.", "Tensor."),
+    ("torch.nn.parameter.Buffer.", "Tensor."),
+    ("torch._C._nn.", "torch.nn.functional."),
+    ("torch._C._linalg.", "torch.linalg."),
+    ("torch._C._fft.", "torch.fft."),
+    ("torch._C._special.", "torch.special."),
+    ("torch.functional.", "torch."),
+    ("torch._ops.", ""),
+    ("_operator.", "operator."),
+)
+
+
+def canonical(fullname: str) -> str:
+    """The name by which users know an operation: ``torch._C.TensorBase.view`` is ``Tensor.view``."""
+    for prefix, name in _CANONICAL:
+        if fullname.startswith(prefix):
+            return name + fullname[len(prefix) :]
+    return fullname
