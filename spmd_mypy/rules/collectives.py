@@ -116,7 +116,7 @@ def token(kind: AxisType) -> Token:
     return "S" if kind.dim is not None else kind.letter
 
 
-def _same_dim(a: int, b: int) -> bool:
+def same_dim(a: int, b: int) -> bool:
     # S(-1) and S(2) may be the same dim: the rank is not known here.
     return a == b or (a < 0) != (b < 0)
 
@@ -147,7 +147,7 @@ def transition(op: str, src: AxisType, dst: AxisType, *, expert: bool = False) -
     """
     if op == "redistribute":
         pair = (token(src), token(dst))
-        same_shard = src.dim is not None and dst.dim is not None and _same_dim(src.dim, dst.dim)
+        same_shard = src.dim is not None and dst.dim is not None and same_dim(src.dim, dst.dim)
         delegate = "convert" if same_shard else REDISTRIBUTE.get(pair, "convert")
         return TRANSITIONS[delegate][pair]
     if op == "shard" and dst.dim is None:
@@ -165,7 +165,7 @@ def transition(op: str, src: AxisType, dst: AxisType, *, expert: bool = False) -
         return Refusal("dst", tuple(d for (s, d), r in rows.items() if s == pair[0] and (expert or not r.expert)))
     if row.expert and not expert:
         return Refusal("expert")
-    if op == "convert" and src.dim is not None and dst.dim is not None and not _same_dim(src.dim, dst.dim):
+    if op == "convert" and src.dim is not None and dst.dim is not None and not same_dim(src.dim, dst.dim):
         return Refusal("shard")
     return row
 
@@ -181,7 +181,7 @@ def accepts(op: str, src: AxisType, actual: AxisType) -> bool:
     if src.letter != actual.letter:
         return src.letter == "P" and op in SUMMING and actual.letter == "V" and actual.dim is None
     if src.dim is not None and actual.dim is not None:
-        return _same_dim(src.dim, actual.dim)
+        return same_dim(src.dim, actual.dim)
     if actual.dim is not None and src.letter == "V":
         return ALIASES.get(op, op) not in ("all_reduce", "reduce_scatter")
     return True

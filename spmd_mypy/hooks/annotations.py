@@ -1,0 +1,220 @@
+"""``Tensor[V[DP], P[TP]]`` in annotations, and the type variable that makes room for it in torch's classes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from mypy.nodes import COVARIANT
+from mypy.plugin import AnalyzeTypeContext, ClassDefContext
+from mypy.types import (
+    AnyType,
+    Instance,
+    LiteralType,
+    PlaceholderType,
+    ProperType,
+    RawExpressionType,
+    Type,
+    TypeOfAny,
+    TypeVarId,
+    TypeVarLikeType,
+    TypeVarType,
+    UnboundType,
+    UnpackType,
+    get_proper_type,
+)
+
+from spmd_mypy import codes
+from spmd_mypy.config import Config
+from spmd_mypy.fullnames import GROUP, MESH_AXIS, SHARD, SPMD_TYPE, TENSOR
+from spmd_mypy.layout import KINDS, Layouts, unknown_type
+
+_TUPLES: Final = frozenset({"tuple", "Tuple", "typing.Tuple", "builtins.tuple"})
+
+
+def make_generic(ctx: ClassDefContext) -> None:
+    """Give torch.Tensor, Parameter or Buffer one covariant type variable, Any by default.
+
+    The default is an explicit Any: with an omitted one ``disallow_any_generics`` would ask for arguments on every
+    bare ``Tensor``.
+    """
+    info = ctx.cls.info
+    if info.defn.type_vars:
+        return
+    any_ = AnyType(TypeOfAny.explicit)
+    variable = TypeVarType(
+        "Layout", f"{info.fullname}.Layout", TypeVarId(1, namespace=info.fullname), [],
+        ctx.api.named_type("builtins.object"), any_, COVARIANT,
+    )  # fmt: skip
+    info.defn.type_vars = [variable]
+    info.type_vars = []
+    info.add_type_vars()
+    if info.fullname != TENSOR:
+        info.bases = [b.copy_modified(args=[variable]) if b.type.fullname == TENSOR else b for b in info.bases]
+
+
+class Annotations:
+    """Analyses SPMD type arguments into slots and reports wrong ones (``spmd-annotation``)."""
+
+    def __init__(self, config: Config, layouts: Layouts) -> None:
+        self.config = config
+        self.layouts = layouts
+
+    # ---- Tensor[...]
+
+    def tensor(self, class_name: str, ctx: AnalyzeTypeContext) -> Type:
+        """The hook for every spelling of the tensor class ``class_name``."""
+        unbound = ctx.type
+        info = self.layouts.info(class_name)
+        if info is None or not info.defn.type_vars:
+            return ctx.api.analyze_type_with_type_info(info, [], ctx.context, False) if info else unknown_type()
+        argument = self._layout_argument(ctx, list(unbound.args)) if unbound.args else self._bare()
+        result = Instance(info, [argument], unbound.line, unbound.column)
+        result.end_line, result.end_column = unbound.end_line, unbound.end_column
+        return result
+
+    @staticmethod
+    def _bare() -> Type:
+        return AnyType(TypeOfAny.explicit)
+
+    def _layout_argument(self, ctx: AnalyzeTypeContext, arguments: list[Type]) -> Type:
+        if any(self._is_unpack(a) for a in arguments):
+            return self._bare()
+        analyzed = [self._analyze(ctx, a) for a in arguments]
+        if len(analyzed) == 1:
+            only = get_proper_type(analyzed[0])
+            if isinstance(only, AnyType):
+                return only
+            if isinstance(only, TypeVarLikeType) and self._axis_class(only) is None:
+                return only  # stands for a whole layout
+        slots: list[Type | None] = [None] * self.layouts.size
+        for original, argument in zip(arguments, analyzed, strict=True):
+            self._place(ctx, slots, original, argument)
+        if all(slot is None for slot in slots):
+            return self._bare()
+        return self.layouts.tuple_of([unknown_type() if slot is None else slot for slot in slots])
+
+    @staticmethod
+    def _is_unpack(argument: Type) -> bool:
+        if isinstance(argument, UnpackType):
+            return True
+        return isinstance(argument, UnboundType) and argument.name.rpartition(".")[2] == "Unpack"
+
+    @staticmethod
+    def _analyze(ctx: AnalyzeTypeContext, argument: Type) -> Type:
+        return argument if isinstance(argument, RawExpressionType) else ctx.api.analyze_type(argument)
+
+    def _place(self, ctx: AnalyzeTypeContext, slots: list[Type | None], original: Type, argument: Type) -> None:
+        """Put one argument into its axis's slot, or report it."""
+        kind = get_proper_type(argument)
+        if isinstance(kind, AnyType | PlaceholderType):
+            return
+        if not self._is_kind(kind):
+            shown = original.name if isinstance(original, UnboundType) else str(original)
+            self._fail(ctx, f"Tensor[...] takes types such as V[TP] or S[TP, 0], not {shown}")
+            return
+        index = self._axis_index(ctx, kind)
+        if index is None:
+            return
+        if slots[index] is not None:
+            self._fail(ctx, f"axis {self.config.axes[index].cls} is given twice; a tensor has one type per axis")
+            return
+        if index not in self.config.size_one:
+            slots[index] = self._with_axis(kind, index)
+
+    @staticmethod
+    def _is_kind(kind: ProperType) -> bool:
+        if isinstance(kind, TypeVarType):
+            return True
+        return isinstance(kind, Instance) and (kind.type.fullname in KINDS or kind.type.fullname == SPMD_TYPE)
+
+    def _with_axis(self, kind: ProperType, index: int) -> Type:
+        """The slot's type with its axis filled in, where the annotation left it to the default axis."""
+        if not isinstance(kind, Instance):
+            return kind
+        axis = self.layouts.info(self.config.axes[index].fullname)
+        if axis is None:
+            return kind
+        return kind.copy_modified(args=[Instance(axis, []), *kind.args[1:]])
+
+    # ---- axes
+
+    def _axis_class(self, kind: ProperType) -> ProperType | None:
+        """The axis argument of a kind, or of the kinds that bound a type variable; None for a whole-layout variable."""
+        if isinstance(kind, TypeVarType):
+            bound = get_proper_type(kind.values[0] if kind.values else kind.upper_bound)
+            return self._axis_class(bound) if self._is_kind(bound) and not isinstance(bound, TypeVarType) else None
+        if isinstance(kind, Instance) and kind.args:
+            return get_proper_type(kind.args[0])
+        return None
+
+    def _axis_index(self, ctx: AnalyzeTypeContext, kind: ProperType) -> int | None:
+        axis = self._axis_class(kind)
+        if isinstance(axis, AnyType) or axis is None:
+            if isinstance(kind, TypeVarType):
+                self._fail(ctx, f"{kind.name} stands for a whole layout and must be the only argument; "
+                                f"bound it by SpmdType[axis] to let it stand for one axis")  # fmt: skip
+            elif self.config.default_axis is None:
+                self._fail(ctx, "no axis is named, and the configuration has no default_axis; write V[TP], say")
+            else:
+                return self.config.default_axis
+            return None
+        return self.check_axis(ctx, axis)
+
+    def check_axis(self, ctx: AnalyzeTypeContext, axis: ProperType) -> int | None:
+        """The index of a configured axis given as a class or as Literal["tp"]; reports others."""
+        if isinstance(axis, LiteralType) and isinstance(axis.value, str):
+            index, shown = self.config.by_name(axis.value), axis.value
+        elif isinstance(axis, Instance):
+            index, shown = self.config.by_fullname(axis.type.fullname), axis.type.name
+            if index is None and not axis.type.has_base(MESH_AXIS):
+                self._fail(ctx, f"{shown} is not a mesh axis; the configured axes are {self.config.names()}")
+                return None
+        else:
+            return None
+        if index is None:
+            self._fail(ctx, f"axis {shown} is not configured; the configured axes are {self.config.names()} "
+                            f"([tool.spmd-mypy] axes)")  # fmt: skip
+        return index
+
+    # ---- S[TP, 0] and Group[TP]
+
+    def shard(self, ctx: AnalyzeTypeContext) -> Type:
+        """``S[TP, 0]``: the number stands for ``Literal[0]``."""
+        arguments: Sequence[Type] = [self._literal(a) for a in ctx.type.args]
+        info = self.layouts.info(SHARD)
+        if info is None:
+            return unknown_type()
+        if len(arguments) > 2:
+            self._fail(ctx, "S takes an axis and a tensor dim: S[TP, 0]")
+            arguments = arguments[:2]
+        result = ctx.api.analyze_type_with_type_info(info, arguments, ctx.context, False)
+        if isinstance(result, Instance) and len(result.args) == 2:
+            dim = get_proper_type(result.args[1])
+            if not isinstance(dim, LiteralType | AnyType | TypeVarType) or isinstance(getattr(dim, "value", 0), bool | str):
+                self._fail(ctx, "the tensor dim of S is an int: S[TP, 0]")
+                return result.copy_modified(args=[result.args[0], unknown_type()])
+        return result
+
+    def _literal(self, argument: Type) -> Type:
+        if isinstance(argument, RawExpressionType) and isinstance(argument.literal_value, int):
+            integer = self.layouts.info("builtins.int")
+            if integer is not None and not isinstance(argument.literal_value, bool):
+                return LiteralType(argument.literal_value, Instance(integer, []))
+        return argument
+
+    def group(self, ctx: AnalyzeTypeContext) -> Type:
+        """``Group[TP]``: its axis must be configured."""
+        info = self.layouts.info(GROUP)
+        if info is None:
+            return unknown_type()
+        result = ctx.api.analyze_type_with_type_info(info, ctx.type.args, ctx.context, False)
+        if isinstance(result, Instance) and result.args:
+            self.check_axis(ctx, get_proper_type(result.args[0]))
+        return result
+
+    @staticmethod
+    def _fail(ctx: AnalyzeTypeContext, message: str) -> None:
+        ctx.api.fail(message, ctx.context, code=codes.ANNOTATION)
+
+

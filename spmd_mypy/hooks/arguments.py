@@ -1,0 +1,201 @@
+"""From a call in mypy's syntax tree to a ``rules.call.Call``: which tensors and numbers stand at which parameter."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from mypy.nodes import (
+    ARG_STAR,
+    ARG_STAR2,
+    DictionaryComprehension,
+    Expression,
+    FloatExpr,
+    GeneratorExpr,
+    IntExpr,
+    ListComprehension,
+    ListExpr,
+    NameExpr,
+    RefExpr,
+    SetExpr,
+    SliceExpr,
+    StarExpr,
+    StrExpr,
+    TupleExpr,
+    UnaryExpr,
+    Var,
+)
+from mypy.plugin import FunctionContext, MethodContext
+from mypy.types import Instance, LiteralType, ProperType, Type, UnionType, get_proper_type
+
+from spmd_mypy import compat
+from spmd_mypy.layout import Layouts, is_tensor, tensors_in
+from spmd_mypy.rules.call import UNKNOWN, Argument, Name, OptionValue
+from spmd_mypy.rules.kinds import Layout
+
+AnyCall: TypeAlias = FunctionContext | MethodContext
+
+_NUMBERS: Final = frozenset({"builtins.int", "builtins.float", "builtins.bool", "builtins.complex"})
+_CONSTANTS: Final[dict[str, OptionValue]] = {"builtins.True": True, "builtins.False": False, "builtins.None": None}
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """One tensor or number among a call's arguments, with the expression it comes from.
+
+    ``type`` is the tensor's type, unions kept whole; ``expression`` is None where a container gave it.
+    """
+
+    param: str
+    type: ProperType
+    expression: Expression | None
+    number: bool = False
+    value: OptionValue = UNKNOWN
+
+
+# ---- literal options
+
+
+def option(api: Any, expression: Expression) -> OptionValue:
+    """The value of an argument that holds no tensor, as far as it can be read from the source or its type."""
+    if isinstance(expression, IntExpr | StrExpr | FloatExpr):
+        return expression.value
+    if isinstance(expression, UnaryExpr) and expression.op == "-":
+        value = option(api, expression.expr)
+        return -value if isinstance(value, int | float) else UNKNOWN
+    if isinstance(expression, TupleExpr | ListExpr):
+        return tuple(option(api, item) for item in expression.items)
+    if isinstance(expression, SliceExpr):
+        return Name("builtins.slice")
+    if isinstance(expression, RefExpr):
+        if expression.fullname in _CONSTANTS:
+            return _CONSTANTS[expression.fullname]
+        value = _literal(compat.stored_type(api, expression))
+        if value is UNKNOWN and expression.fullname.startswith("torch."):
+            return Name(expression.fullname)
+        return value
+    return _literal(compat.stored_type(api, expression))
+
+
+def _literal(t: Type | None) -> OptionValue:
+    t = get_proper_type(t) if t is not None else None
+    if isinstance(t, Instance) and t.last_known_value is not None:
+        t = t.last_known_value
+    if isinstance(t, LiteralType) and isinstance(t.value, int | str | float | bool):
+        return t.value
+    return UNKNOWN
+
+
+# ---- leaves
+
+
+def is_number(t: Type) -> bool:
+    """Whether ``t`` is a Python number."""
+    t = get_proper_type(t)
+    if isinstance(t, LiteralType):
+        t = t.fallback
+    if isinstance(t, UnionType):
+        return all(is_number(item) for item in t.items)
+    return isinstance(t, Instance) and t.type.fullname in _NUMBERS
+
+
+def _comprehension(expression: Expression) -> Expression | None:
+    if isinstance(expression, ListComprehension):
+        expression = expression.generator
+    if isinstance(expression, GeneratorExpr):
+        return expression.left_expr
+    return expression.value if isinstance(expression, DictionaryComprehension) else None
+
+
+def leaves(api: Any, param: str, t: Type, expression: Expression | None) -> Iterator[Operand]:
+    """The tensors and numbers in one argument.
+
+    In a display or a comprehension each element's own type counts: mypy joins them, in a context that knows no layouts.
+    """
+    t = get_proper_type(t)
+    if expression is not None and not is_tensor(t):
+        if isinstance(expression, ListExpr | TupleExpr | SetExpr):
+            for item in expression.items:
+                inner = item.expr if isinstance(item, StarExpr) else item
+                found = compat.stored_type(api, inner)
+                if found is not None:
+                    yield from leaves(api, param, found, None if isinstance(item, StarExpr) else inner)
+            return
+        element = _comprehension(expression)
+        if element is not None:
+            found = compat.stored_type(api, element)
+            if found is not None:
+                yield from leaves(api, param, found, element)
+            return
+    if is_number(t):
+        value = option(api, expression) if expression is not None else UNKNOWN
+        yield Operand(param, t, expression, number=True, value=value)
+        return
+    for tensor in tensors_in(t):
+        yield Operand(param, tensor, expression if is_tensor(t) or tensor is t else None)
+
+
+def operands(ctx: AnyCall) -> tuple[list[Operand], dict[str, OptionValue]]:
+    """All operands of a call, the receiver first, and its options by parameter name."""
+    found: list[Operand] = []
+    options: dict[str, OptionValue] = {}
+    if isinstance(ctx, MethodContext):
+        receiver = getattr(ctx.context, "callee", None)
+        found.extend(leaves(ctx.api, "self", ctx.type, receiver_of(ctx) if receiver is not None else receiver_of(ctx)))
+    for name, types, kinds, expressions, given in zip(
+        ctx.callee_arg_names, ctx.arg_types, ctx.arg_kinds, ctx.args, ctx.arg_names, strict=False
+    ):
+        for t, kind, expression, keyword in zip(types, kinds, expressions, given, strict=False):
+            param = name or keyword or ""
+            starred = kind in (ARG_STAR, ARG_STAR2)
+            here = list(leaves(ctx.api, param, t, None if starred else expression))
+            found.extend(here)
+            if not any(not operand.number for operand in here):
+                options[param] = UNKNOWN if starred else option(ctx.api, expression)
+    return found, options
+
+
+def receiver_of(ctx: AnyCall) -> Expression | None:
+    """The expression whose method is called: ``x`` of ``x.relu()``, ``x + y``, ``x[0]``."""
+    node = ctx.context
+    callee = getattr(node, "callee", None)
+    if callee is not None:
+        return getattr(callee, "expr", None)
+    for attribute in ("left", "base", "lvalue", "expr"):
+        found = getattr(node, attribute, None)
+        if isinstance(found, Expression):
+            return found
+    return None
+
+
+# ---- layouts
+
+
+def layout_of(layouts: Layouts, operand: Operand) -> Layout | None:
+    """The operand's layout; None for numbers.  A declared type is what it says, whatever constant was assigned."""
+    if operand.number:
+        return None
+    layout = layouts.read(operand.type)
+    if layout is None:
+        return layouts.unknown
+    if any(kind is not None and kind.constant for kind in layout) and isinstance(operand.expression, NameExpr):
+        declared = _declared(layouts, operand.expression)
+        if declared is not None:
+            return tuple(
+                d if k is not None and k.constant and d is not None else k
+                for k, d in zip(layout, declared, strict=True)
+            )
+    return layout
+
+
+def _declared(layouts: Layouts, expression: NameExpr) -> Layout | None:
+    node = expression.node
+    if isinstance(node, Var) and not node.is_inferred and node.type is not None:
+        return layouts.read(node.type)
+    return None
+
+
+def argument(layouts: Layouts, operand: Operand) -> Argument:
+    """The operand as the rules see it."""
+    return Argument(operand.param, layout_of(layouts, operand), operand.value)

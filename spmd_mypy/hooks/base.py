@@ -1,0 +1,85 @@
+"""What every hook shares: the configuration, the layouts, and the way errors are reported."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from mypy.errorcodes import ErrorCode
+from mypy.nodes import Context, Expression, Import, ImportAll, ImportFrom, MypyFile
+from mypy.options import Options
+
+from spmd_mypy import codes, compat
+from spmd_mypy.config import Config
+from spmd_mypy.fullnames import RUNTIME
+from spmd_mypy.hooks.boundaries import Boundaries
+from spmd_mypy.hooks.gradmode import GradMode
+from spmd_mypy.layout import Layouts, Lookup
+from spmd_mypy.source import slice_of
+
+_BY_SHORT: Final = {code.code.removeprefix("spmd-"): code for code in codes.ALL}
+
+
+class Workbench:
+    """The plugin's shared state for one build; holds nothing that outlives a change of the configuration."""
+
+    def __init__(self, config: Config, options: Options, lookup: Lookup) -> None:
+        self.config = config
+        self.options = options
+        self.layouts = Layouts(config, lookup)
+        self.watcher = compat.Watcher(Boundaries(options))
+        self.grad_mode = GradMode()
+        self._tree: MypyFile | None = None
+        self._imports: object = None
+        self._uses_spmd = False
+
+    # ---- where a hook runs
+
+    def uses_spmd(self, api: Any) -> bool:
+        """Whether the module being checked imports SPMD types; elsewhere constants are not inferred."""
+        tree = compat.current_file(api)
+        if tree is None:
+            return False
+        if tree is not self._tree or tree.imports is not self._imports:
+            self._tree, self._imports, self._uses_spmd = tree, tree.imports, _imports_spmd(tree)
+        return self._uses_spmd
+
+    def gradients_on(self, api: Any, context: Context) -> bool:
+        """Whether gradients flow where ``context`` stands."""
+        return self.grad_mode.enabled(compat.current_file(api), context.line)
+
+    # ---- errors
+
+    def fail(self, api: Any, context: Context, code: ErrorCode | str, message: str, notes: tuple[str, ...] = ()) -> None:
+        """Report an error, and notes that say what to write instead."""
+        code = _BY_SHORT[code] if isinstance(code, str) else code
+        self.watcher.watch(compat.errors_of(api))
+        api.fail(message, context, code=code)
+        for text in notes:
+            compat.note(api, text, context, code)
+
+    def text(self, api: Any, expression: Expression | None, fallback: str = "the operand") -> str:
+        """An operand as it is written in the source."""
+        if expression is None:
+            return fallback
+        path = getattr(api, "path", "")
+        e = expression
+        return slice_of(path, e.line, e.column, e.end_line, e.end_column) or fallback
+
+    def axis(self, index: int) -> str:
+        """The class name of an axis, for messages."""
+        return self.config.axes[index].cls
+
+
+def _imports_spmd(tree: MypyFile) -> bool:
+    for node in tree.imports:
+        if isinstance(node, Import) and any(_is_ours(name) for name, _ in node.ids):
+            return True
+        if isinstance(node, ImportFrom | ImportAll) and _is_ours(node.id):
+            return True
+    return any(
+        symbol.node is not None and symbol.node.fullname.startswith(f"{RUNTIME}.") for symbol in tree.names.values()
+    )
+
+
+def _is_ours(module: str) -> bool:
+    return module == RUNTIME or module.startswith(f"{RUNTIME}.")

@@ -1,0 +1,203 @@
+"""mypy's own complaints about arguments, returns and assignments, where layouts are what differs.
+
+A filter sees every error that mypy is about to record.  It drops what the rules accept (V where P is declared, a fresh constant
+anywhere, what is unknown), gives the rest a code of ours, prints the types as users write them, and says what to call.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+from mypy.errorcodes import ErrorCode
+from mypy.options import Options
+
+from spmd_mypy import codes
+from spmd_mypy.rules.conversions import conversion
+from spmd_mypy.rules.collectives import same_dim
+from spmd_mypy.rules.kinds import AxisType
+from spmd_mypy.source import slice_of
+from spmd_mypy.spelling import Slot, Spelled, parse, prettify, slot_of
+
+_CODES: Final[dict[str, ErrorCode]] = {
+    "arg-type": codes.ARG,
+    "call-overload": codes.ARG,
+    "type-var": codes.ARG,
+    "list-item": codes.ARG,
+    "dict-item": codes.ARG,
+    "return-value": codes.RETURN,
+    "assignment": codes.ASSIGN,
+    "typeddict-item": codes.ASSIGN,
+}
+_QUOTED: Final = re.compile(r'"([^"]*)"')
+_REDEFINE: Final = (
+    'set "allow_redefinition = true" in the mypy configuration to let a name take a new type when it is re-assigned, '
+    "or use a new name"
+)
+
+
+# ---- what the rules accept where a type is declared
+
+
+def accepts_slot(got: AxisType | None, want: AxisType | None) -> bool:
+    """Whether a tensor of type ``got`` may stand where ``want`` is declared, on one axis."""
+    if got is None or want is None or want.constant or got.factory:
+        return True
+    if got.constant:
+        return want.letter in ("R", "I")
+    if got.letter != want.letter:
+        return got.letter == "V" and got.dim is None and want.letter == "P"
+    return got.dim is None or want.dim is None or same_dim(got.dim, want.dim)
+
+
+def _pairs(got: Spelled, want: Spelled) -> Iterator[tuple[Slot, Slot]]:
+    got_slots, want_slots = got.slots(), want.slots()
+    if got_slots is not None and want_slots is not None:
+        yield from zip(map(slot_of, got_slots), map(slot_of, want_slots), strict=False)
+
+
+def _open_axes(members: list[Spelled]) -> set[int] | None:
+    """Axes on which some tensor of a union is unknown; None where one is unknown altogether."""
+    axes: set[int] = set()
+    for member in members:
+        slots = member.slots()
+        if slots is None:
+            return None
+        axes.update(i for i, slot in enumerate(slots) if slot_of(slot).kind is None)
+    return axes
+
+
+def _accepts_tensor(got: list[Spelled], want: Spelled) -> bool:
+    """Whether a union of tensors fits; on an axis where one member is unknown the union is unknown."""
+    open_axes = _open_axes(got)
+    if open_axes is None:
+        return True
+    for member in got:
+        for i, (a, b) in enumerate(_pairs(member, want)):
+            if i not in open_axes and not accepts_slot(a.kind, b.kind):
+                return False
+    return True
+
+
+def _same_class(got: Spelled, want: Spelled) -> bool:
+    return got.short == want.short or (want.short == "Tensor" and got.is_tensor)
+
+
+def accepts(got: Spelled, want: Spelled, *, layouts: bool = True) -> bool:
+    """Whether ``got`` may stand where ``want`` is declared; with ``layouts=False`` as if no tensor had a layout."""
+    if got == want or "Any" in (got.name, want.name):
+        return True
+    tensors = [m for m in got.members if m.is_tensor]
+    wanted = [m for m in want.members if m.is_tensor]
+    rest = [m for m in got.members if not m.is_tensor]
+    if tensors and not any(
+        all(_same_class(t, w) for t in tensors) and (not layouts or _accepts_tensor(tensors, w)) for w in wanted
+    ):
+        return False
+    return all(any(_accepts_other(m, w, layouts) for w in want.members) for m in rest)
+
+
+def _accepts_other(got: Spelled, want: Spelled, layouts: bool) -> bool:
+    if got == want:
+        return True
+    if got.short != want.short and not (got.short in _NARROWER.get(want.short, ())):
+        return False
+    if len(got.args) != len(want.args):
+        return False
+    return bool(got.args) and all(accepts(a, b, layouts=layouts) for a, b in zip(got.args, want.args, strict=True))
+
+
+_NARROWER: Final = {
+    "Sequence": ("list", "tuple"),
+    "Iterable": ("list", "tuple", "set", "Sequence", "Iterator", "Generator"),
+    "Collection": ("list", "tuple", "set", "Sequence"),
+    "Mapping": ("dict",),
+}
+
+
+# ---- the filter
+
+
+class Boundaries:
+    """The error filter: ``keep(file, error)`` edits an error in place, or returns True to drop it."""
+
+    def __init__(self, options: Options) -> None:
+        self._redefinition = bool(getattr(options, "allow_redefinition", False))
+        self._dropped: Any = None
+
+    def __call__(self, file: str, error: Any) -> bool:
+        try:
+            return self._filter(file, error)
+        except Exception:  # a message of an unforeseen shape stays as mypy wrote it
+            return False
+
+    def _filter(self, file: str, error: Any) -> bool:
+        message = error.message
+        parent = getattr(error, "parent_error", None)
+        if parent is not None and parent is self._dropped:
+            return True
+        if "[tuple[" not in message and "[Any]" not in message:
+            return False
+        code = error.code.code if error.code is not None else ""
+        quoted = _QUOTED.findall(message)
+        if error.severity == "error" and len(quoted) >= 2 and "[tuple[" in message:
+            got, want = parse(quoted[-2]), parse(quoted[-1])
+            if code == "assert-type":
+                if _same(got, want):
+                    self._dropped = error
+                    return True
+            elif code in _CODES:
+                if accepts(got, want):
+                    self._dropped = error
+                    return True
+                if accepts(got, want, layouts=False):
+                    error.code = _CODES[code]
+                    error.message = prettify(message) + self._advice(file, error, code, got, want)
+                    return False
+        error.message = prettify(message)
+        return False
+
+    def _advice(self, file: str, error: Any, code: str, got: Spelled, want: Spelled) -> str:
+        difference = first_difference(got, want)
+        if difference is None:
+            return ""
+        have, need = difference
+        assert have.kind is not None and need.kind is not None
+        text = f"; on {have.axis} it is {have.kind}, declared {need.kind}"
+        name = slice_of(file, error.line, error.column, error.end_line, error.end_column) or "x"
+        advice = conversion(have.kind, need.kind, have.axis, name)
+        if advice:
+            text += f": {advice}"
+        if code == "assignment" and not self._redefinition:
+            text += f"; {_REDEFINE}"
+        return text
+
+
+def _same(got: Spelled, want: Spelled) -> bool:
+    """Whether two types print alike to users: constants are R, and say nothing on axes that are left out."""
+    if got.is_tensor and want.is_tensor and got.short == want.short:
+        return all(
+            a.kind == b.kind
+            or (a.kind is not None and a.kind.constant and (b.kind is None or b.kind.letter == "R"))
+            for a, b in _pairs(got, want)
+        ) and (got.slots() is not None) == (want.slots() is not None)
+    if got.short != want.short or len(got.args) != len(want.args):
+        return False
+    return all(_same(a, b) for a, b in zip(got.args, want.args, strict=True))
+
+
+def first_difference(got: Spelled, want: Spelled) -> tuple[Slot, Slot] | None:
+    """The first axis on which a tensor in ``got`` does not fit its place in ``want``."""
+    for wanted in want.members:
+        for member in got.members:
+            if member.is_tensor and wanted.is_tensor:
+                for a, b in _pairs(member, wanted):
+                    if not accepts_slot(a.kind, b.kind):
+                        return a, b
+            elif len(member.args) == len(wanted.args):
+                for x, y in zip(member.args, wanted.args, strict=True):
+                    found = first_difference(x, y)
+                    if found is not None:
+                        return found
+    return None

@@ -1,0 +1,223 @@
+"""Collectives and conversions of ``spmd_runtime``: checked against the table, and typed by their ``dst``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from mypy.nodes import CallExpr, Expression, IntExpr, UnaryExpr
+from mypy.plugin import FunctionContext
+from mypy.typeops import make_simplified_union
+from mypy.types import (
+    FunctionLike,
+    Instance,
+    ProperType,
+    Type,
+    TypeType,
+    UnionType,
+    get_proper_type,
+)
+
+from spmd_mypy import codes, messages
+from spmd_mypy.fullnames import GROUP, MESH_AXIS, SHARD
+from spmd_mypy.hooks.arguments import option
+from spmd_mypy.hooks.base import Workbench
+from spmd_mypy.layout import axis_type, is_tensor, unknown_type
+from spmd_mypy.rules import collectives as table
+from spmd_mypy.rules import kinds
+from spmd_mypy.rules.kinds import AxisType
+
+UNKNOWN_AXIS: Final = -1
+WRONG_AXIS: Final = -2
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """One argument of a call: its type and expression."""
+
+    type: ProperType
+    expression: Expression
+
+
+def given(ctx: FunctionContext, name: str) -> Given | None:
+    """The argument at parameter ``name``, or None where it is left to its default."""
+    for formal, types, expressions in zip(ctx.callee_arg_names, ctx.arg_types, ctx.args, strict=False):
+        if formal == name and types:
+            return Given(get_proper_type(types[0]), expressions[0])
+    return None
+
+
+def class_of(t: ProperType) -> Instance | None:
+    """The instance type of a class given as a value: ``TP``, ``R``."""
+    if isinstance(t, FunctionLike) and t.is_type_obj():
+        made = get_proper_type(t.items[0].ret_type)
+        return made if isinstance(made, Instance) else None
+    if isinstance(t, TypeType):
+        return t.item if isinstance(t.item, Instance) else None
+    return None
+
+
+class AxisReader:
+    """Reads the ``axis`` argument: a class, a ``Group[...]``, a process group, or a name."""
+
+    def __init__(self, bench: Workbench) -> None:
+        self.bench = bench
+        self.config = bench.config
+
+    def read(self, api: Any, axis: Given, op: str) -> int:
+        """The axis's index; UNKNOWN_AXIS where it is not known; WRONG_AXIS after an error."""
+        cls = class_of(axis.type)
+        if cls is not None and cls.type.has_base(MESH_AXIS):
+            return self._configured(api, axis, cls.type.fullname, cls.type.name, op)
+        if isinstance(axis.type, Instance) and axis.type.type.fullname == GROUP and axis.type.args:
+            inner = get_proper_type(axis.type.args[0])
+            if isinstance(inner, Instance):
+                return self._configured(api, axis, inner.type.fullname, inner.type.name, op)
+            return UNKNOWN_AXIS
+        name = option(api, axis.expression)
+        if isinstance(name, str):
+            return self._found(api, axis, self.config.by_name(name), repr(name), op)
+        return UNKNOWN_AXIS
+
+    def _configured(self, api: Any, axis: Given, fullname: str, shown: str, op: str) -> int:
+        if fullname == MESH_AXIS:
+            return UNKNOWN_AXIS
+        return self._found(api, axis, self.config.by_fullname(fullname), shown, op)
+
+    def _found(self, api: Any, axis: Given, index: int | None, shown: str, op: str) -> int:
+        if index is not None:
+            return index
+        text = messages.unknown_axis(op, shown, self.config.names())
+        self.bench.fail(api, axis.expression, codes.COLLECTIVE, text)
+        return WRONG_AXIS
+
+
+def kind_value(api: Any, argument: Given) -> AxisType | None:
+    """The type that ``src=`` or ``dst=`` names: ``R``, ``S(0)``; None where it is not known."""
+    cls = class_of(argument.type)
+    if cls is not None:
+        return axis_type(cls)
+    if not isinstance(argument.type, Instance) or argument.type.type.fullname != SHARD:
+        return None
+    call = argument.expression
+    if isinstance(call, CallExpr) and len(call.args) == 1 and isinstance(call.args[0], IntExpr | UnaryExpr):
+        dim = option(api, call.args[0])
+        if isinstance(dim, int):
+            return kinds.shard(dim)
+    return axis_type(argument.type)
+
+
+class Collectives:
+    """The hooks for the functions of DESIGN section 3."""
+
+    def __init__(self, bench: Workbench) -> None:
+        self.bench = bench
+        self.layouts = bench.layouts
+        self.axes = AxisReader(bench)
+
+    def call(self, op: str, ctx: FunctionContext) -> Type:
+        """``op(x, axis, *, src, dst)``."""
+        x, axis = given(ctx, "x"), given(ctx, "axis")
+        if x is None or axis is None:
+            return ctx.default_return_type
+        index = self.axes.read(ctx.api, axis, op)
+        src, dst = self._ends(ctx, op)
+        if index == UNKNOWN_AXIS:
+            return self._with(ctx, [unknown_type()])
+        row = self._row(ctx, op, src, dst)
+        if isinstance(x.type, UnionType):
+            members = [get_proper_type(m) for m in x.type.relevant_items()]
+            open_axes = self.layouts.open_axes(x.type)
+        else:
+            members, open_axes = [x.type], frozenset()
+        results = []
+        for member in members:
+            fits = self._check(ctx, op, member, x, index, src, dst) if index >= 0 and index not in open_axes else True
+            after = self._after(ctx, member, index, src, dst) if row and fits and index >= 0 else None
+            results.append(self._result(ctx, member, index, after))
+        return make_simplified_union(results) if len(results) > 1 else results[0]
+
+    # ---- src and dst
+
+    def _ends(self, ctx: FunctionContext, op: str) -> tuple[AxisType | None, AxisType | None]:
+        if op == "invariant_to_replicate":
+            return kinds.I, kinds.R
+        ends = []
+        for name, defaults in (("src", table.DEFAULT_SRC), ("dst", table.DEFAULT_DST)):
+            argument = given(ctx, name)
+            if argument is not None:
+                ends.append(kind_value(ctx.api, argument))
+            else:
+                default = defaults.get(op)
+                ends.append(kinds.parse(default) if default is not None else None)
+        return ends[0], ends[1]
+
+    def _row(self, ctx: FunctionContext, op: str, src: AxisType | None, dst: AxisType | None) -> bool:
+        """Whether the table has the pair; reports it where not."""
+        if src is None or dst is None:
+            return True
+        expert_argument = given(ctx, "expert_mode")
+        expert = option(ctx.api, expert_argument.expression) if expert_argument is not None else False
+        row = table.transition(_row_name(op), src, dst, expert=expert is not False)
+        if isinstance(row, table.Transition):
+            return True
+        code = codes.SHARD if row.reason == "shard" else codes.COLLECTIVE
+        self.bench.fail(ctx.api, ctx.context, code, *messages.refused(op, row, src, dst))
+        return False
+
+    # ---- the tensor
+
+    def _check(
+        self, ctx: FunctionContext, op: str, member: ProperType, x: Given, index: int, src: AxisType | None,
+        dst: AxisType | None,
+    ) -> bool:  # fmt: skip
+        layout = self.layouts.read(member)
+        actual = layout[index] if layout is not None else None
+        if src is None or actual is None or table.accepts(op, src, actual):
+            return True
+        name = self.bench.text(ctx.api, x.expression, "the tensor")
+        shard = src.dim is not None and actual.dim is not None
+        text, notes = messages.wrong_source(op, src, dst, actual, self.bench.axis(index), name, layout, self.layouts)
+        self.bench.fail(ctx.api, ctx.context, codes.SHARD if shard else codes.COLLECTIVE, text, notes)
+        return False
+
+    def _after(
+        self, ctx: FunctionContext, member: ProperType, index: int, src: AxisType | None, dst: AxisType | None
+    ) -> AxisType | None:
+        """The type on the axis afterwards; a tensor that is known to be a shard stays one where nothing moves it."""
+        return dst
+
+    def _result(self, ctx: FunctionContext, member: ProperType, index: int, after: AxisType | None) -> Type:
+        if not is_tensor(member):
+            return self.layouts.put(ctx.default_return_type, [unknown_type()])
+        slots = list(self.layouts.slots(member) or [unknown_type()] * self.layouts.size)
+        if index >= 0:
+            slots[index] = self.layouts.slot(index, after)
+        elif index == WRONG_AXIS:
+            pass  # one mistake, one report: the other axes keep their types
+        return self._with(ctx, [self.layouts.tuple_of(slots)])
+
+    def _with(self, ctx: FunctionContext, results: list[Type]) -> Type:
+        return self.layouts.put(ctx.default_return_type, results)
+
+    # ---- functions without src and dst
+
+    def axis_index(self, ctx: FunctionContext) -> Type:
+        """``axis_index(axis)`` differs on every rank of its axis."""
+        axis = given(ctx, "axis")
+        index = self.axes.read(ctx.api, axis, "axis_index") if axis is not None else UNKNOWN_AXIS
+        if index < 0:
+            return ctx.default_return_type
+        layout = tuple(kinds.V if i == index else None for i in range(self.layouts.size))
+        return self._with(ctx, [self.layouts.write(layout)])
+
+    def axis_size(self, ctx: FunctionContext) -> Type:
+        """``axis_size(axis)``: only the axis is checked."""
+        axis = given(ctx, "axis")
+        if axis is not None:
+            self.axes.read(ctx.api, axis, "axis_size")
+        return ctx.default_return_type
+
+
+def _row_name(op: str) -> str:
+    return "convert" if op == "invariant_to_replicate" else op

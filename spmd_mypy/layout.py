@@ -1,0 +1,266 @@
+"""Layouts as mypy types and back.
+
+``torch.Tensor`` has one covariant type variable (see ``hooks.annotations``) whose argument is a tuple with
+one slot per configured axis.  A slot is an instance of one of ``spmd_runtime.types``' kinds, or Any for unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, TypeAlias
+
+from mypy.maptype import map_instance_to_supertype
+from mypy.nodes import SymbolTableNode, TypeInfo
+from mypy.typeops import make_simplified_union
+from mypy.types import (
+    AnyType,
+    Instance,
+    LiteralType,
+    ProperType,
+    TupleType,
+    Type,
+    TypeOfAny,
+    TypeVarType,
+    UnionType,
+    get_proper_type,
+    get_proper_types,
+)
+
+from spmd_mypy.config import Config
+from spmd_mypy.fullnames import SHARD, TENSOR, TYPES
+from spmd_mypy.rules import kinds
+from spmd_mypy.rules.kinds import AxisType, Layout
+
+Lookup: TypeAlias = Callable[[str], "SymbolTableNode | None"]
+
+_READ: Final = {
+    f"{TYPES}.Replicate": kinds.R,
+    f"{TYPES}.Invariant": kinds.I,
+    f"{TYPES}.Varying": kinds.V,
+    f"{TYPES}.Partial": kinds.P,
+    f"{TYPES}.Shard": kinds.V,
+    f"{TYPES}.Constant": kinds.CONSTANT,
+    f"{TYPES}.FactoryConstant": kinds.FACTORY,
+}
+KINDS: Final = frozenset(_READ)
+_LETTER_CLASS: Final = {"R": "Replicate", "I": "Invariant", "V": "Varying", "P": "Partial"}
+# Containers of the standard library whose last argument holds the elements.
+CONTAINERS: Final = frozenset(
+    f"{module}.{name}"
+    for module, names in (
+        ("builtins", ("tuple", "list", "set", "frozenset", "dict")),
+        ("typing", ("Sequence", "Iterable", "Iterator", "Mapping", "Collection", "MutableSequence", "Generator")),
+        ("collections", ("deque", "OrderedDict")),
+    )
+    for name in names
+)
+
+
+def unknown_type() -> AnyType:
+    """The Any of an unknown slot or layout; explicit, so that ``disallow_any_generics`` stays silent about it."""
+    return AnyType(TypeOfAny.special_form)
+
+
+def class_name(kind: AxisType) -> str:
+    """The class of ``spmd_runtime.types`` that stands for a kind."""
+    if kind.constant:
+        return "FactoryConstant" if kind.factory else "Constant"
+    return "Shard" if kind.dim is not None else _LETTER_CLASS[kind.letter]
+
+
+def axis_type(slot: Type) -> AxisType | None:
+    """The kind that a slot holds; None for Any, type variables and joins of different kinds."""
+    slot = get_proper_type(slot)
+    if not isinstance(slot, Instance):
+        return None
+    kind = _READ.get(slot.type.fullname)
+    if kind is kinds.V and slot.type.fullname == SHARD and len(slot.args) > 1:
+        dim = get_proper_type(slot.args[1])
+        if isinstance(dim, LiteralType) and isinstance(dim.value, int):
+            return kinds.shard(dim.value)
+    return kind
+
+
+def is_tensor(t: Type) -> bool:
+    """Whether ``t`` is an instance of torch.Tensor or of a subclass."""
+    t = get_proper_type(t)
+    return isinstance(t, Instance) and (t.type.fullname == TENSOR or t.type.has_base(TENSOR))
+
+
+def layout_argument(t: ProperType) -> Type | None:
+    """The type argument that holds a tensor's layout, or None where ``t`` is no tensor."""
+    if not isinstance(t, Instance):
+        return None
+    if t.type.fullname != TENSOR:
+        if not t.type.has_base(TENSOR):
+            return None
+        t = map_instance_to_supertype(t, next(base for base in t.type.mro if base.fullname == TENSOR))
+    return t.args[0] if t.args else unknown_type()
+
+
+class Layouts:
+    """Conversions between layouts and mypy types, for one configuration and one build."""
+
+    def __init__(self, config: Config, lookup: Lookup) -> None:
+        self.config = config
+        self.size = len(config.axes)
+        self.unknown: Layout = (None,) * self.size
+        self._lookup = lookup
+        self._anchor: object = None
+        self._tuples: dict[Layout, TupleType] = {}
+
+    def info(self, fullname: str) -> TypeInfo | None:
+        """The class called ``fullname``, if the build has loaded it."""
+        found = self._lookup(fullname)
+        return found.node if found is not None and isinstance(found.node, TypeInfo) else None
+
+    # ---- reading
+
+    def read(self, t: Type) -> Layout | None:
+        """The layout of a tensor, or None where ``t`` is no tensor.
+
+        Of a union of tensors: what all members agree on, slot by slot.
+        """
+        t = get_proper_type(t)
+        if isinstance(t, UnionType):
+            return self._read_union(t)
+        argument = layout_argument(t)
+        if argument is None:
+            return None
+        argument = get_proper_type(argument)
+        if not isinstance(argument, TupleType) or len(argument.items) != self.size:
+            return self.unknown
+        layout = tuple(axis_type(item) for item in argument.items)
+        if self.config.size_one:
+            return tuple(None if i in self.config.size_one else kind for i, kind in enumerate(layout))
+        return layout
+
+    def _read_union(self, t: UnionType) -> Layout | None:
+        layouts = [self.read(item) for item in t.relevant_items()]
+        known = [layout for layout in layouts if layout is not None]
+        if not known or len(known) != len(layouts):
+            return None
+        return tuple(column[0] if len(set(column)) == 1 else None for column in zip(*known, strict=True))
+
+    def open_axes(self, t: Type) -> frozenset[int]:
+        """Axes on which ``t``, a tensor or a union of tensors, has a member of unknown type."""
+        t = get_proper_type(t)
+        members = t.relevant_items() if isinstance(t, UnionType) else [t]
+        layouts = [layout for layout in map(self.read, members) if layout is not None]
+        return frozenset(i for layout in layouts for i, kind in enumerate(layout) if kind is None)
+
+    def slots(self, t: Type) -> Sequence[Type] | None:
+        """The raw slots of a tensor whose layout is given slot by slot, else None."""
+        argument = layout_argument(get_proper_type(t))
+        argument = get_proper_type(argument) if argument is not None else None
+        if isinstance(argument, TupleType) and len(argument.items) == self.size:
+            return argument.items
+        return None
+
+    # ---- writing
+
+    def slot(self, axis: int, kind: AxisType | None) -> Type:
+        """The mypy type of ``kind`` on the axis with index ``axis``."""
+        if kind is None:
+            return unknown_type()
+        info = self.info(f"{TYPES}.{class_name(kind)}")
+        axis_info = self.info(self.config.axes[axis].fullname)
+        if info is None or axis_info is None:
+            return unknown_type()
+        args: list[Type] = [Instance(axis_info, [])]
+        if kind.dim is not None:
+            args.append(self.literal(kind.dim))
+        return Instance(info, args)
+
+    def literal(self, value: int) -> Type:
+        """``Literal[value]``."""
+        integer = self.info("builtins.int")
+        return LiteralType(value, Instance(integer, [])) if integer is not None else unknown_type()
+
+    def tuple_of(self, slots: Sequence[Type]) -> Type:
+        """The layout argument with the given slots."""
+        info = self.info("builtins.tuple")
+        if info is None:
+            return unknown_type()
+        return TupleType(list(slots), Instance(info, [unknown_type()]))
+
+    def write(self, layout: Layout) -> Type:
+        """The layout argument for ``layout``; plain Any where nothing is known."""
+        anchor = self.info(f"{TYPES}.Varying")
+        if anchor is not self._anchor:  # another build: its classes are other objects
+            self._anchor, self._tuples = anchor, {}
+        found = self._tuples.get(layout)
+        if found is None:
+            if anchor is None or all(kind is None for kind in layout):
+                return unknown_type()
+            made = self.tuple_of([self.slot(i, kind) for i, kind in enumerate(layout)])
+            if not isinstance(made, TupleType):
+                return made
+            found = self._tuples[layout] = made
+        return found
+
+    def put(self, t: Type, results: Sequence[Type]) -> Type:
+        """``t`` with its tensors' layout arguments replaced.
+
+        ``results`` has one layout argument for all tensors in ``t``, or one per item of a tuple.
+        """
+        t = get_proper_type(t)
+        if isinstance(t, UnionType):
+            return make_simplified_union([self.put(item, results) for item in t.items])
+        if isinstance(t, TupleType):
+            per_item = results if len(results) == len(t.items) else [results[0]] * len(t.items)
+            items = [self.put(item, [result]) for item, result in zip(t.items, per_item, strict=True)]
+            return t.copy_modified(items=items)
+        if not isinstance(t, Instance):
+            return t
+        if is_tensor(t):
+            return t.copy_modified(args=[results[0]]) if len(t.args) == 1 else t
+        if t.type.fullname in CONTAINERS and t.args:
+            return t.copy_modified(args=[*t.args[:-1], self.put(t.args[-1], results)])
+        return t
+
+    def tensor(self, argument: Type) -> Type:
+        """``torch.Tensor`` with the given layout argument."""
+        info = self.info(TENSOR)
+        return Instance(info, [argument]) if info is not None else unknown_type()
+
+    # ---- printing
+
+    def show(self, layout: Layout) -> str:
+        """``Tensor[V[DP], P[TP]]``, unknown axes left out."""
+        parts = [show_slot(kind, self.config.axes[i].cls) for i, kind in enumerate(layout) if kind is not None]
+        return f"Tensor[{', '.join(parts)}]" if parts else "Tensor"
+
+
+def show_slot(kind: AxisType, axis: str) -> str:
+    """``V[DP]``, ``S[TP, 0]``: one slot as users write it."""
+    return f"S[{axis}, {kind.dim}]" if kind.dim is not None else f"{kind.letter}[{axis}]"
+
+
+def tensors_in(t: Type) -> list[ProperType]:
+    """The tensor types inside a container type (list, tuple, dict of tensors), unions kept whole."""
+    t = get_proper_type(t)
+    if isinstance(t, UnionType):
+        members = get_proper_types(t.relevant_items())
+        if any(is_tensor(member) for member in members):
+            return [t]
+        return [found for member in members for found in tensors_in(member)]
+    if is_tensor(t):
+        return [t]
+    if isinstance(t, TupleType):
+        return [found for item in t.items for found in tensors_in(item)]
+    if isinstance(t, Instance) and t.type.fullname in CONTAINERS and t.args:
+        return tensors_in(t.args[-1])
+    return []
+
+
+def same_type_variable(types: Sequence[Type]) -> Type | None:
+    """The one type variable that stands for the whole layout of every tensor given, or None."""
+    found: TypeVarType | None = None
+    for t in types:
+        argument = layout_argument(get_proper_type(t))
+        argument = get_proper_type(argument) if argument is not None else None
+        if not isinstance(argument, TypeVarType) or (found is not None and found.id != argument.id):
+            return None
+        found = argument
+    return found

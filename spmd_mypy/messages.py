@@ -1,0 +1,155 @@
+"""Every message: what is wrong, the rule in one clause, and what to write instead."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from spmd_mypy.rules import conversions, fixes
+from spmd_mypy.rules.call import Call, Violation
+from spmd_mypy.rules.collectives import Refusal, Token, Transition, transition
+from spmd_mypy.rules.kinds import AxisType, Layout
+from spmd_mypy.rules.reasons import REASONS
+
+if TYPE_CHECKING:
+    from spmd_mypy.layout import Layouts
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """An error with its code's short name (``partial``) and its notes."""
+
+    code: str
+    text: str
+    notes: tuple[str, ...] = ()
+
+
+_WORDS = {"R": "Replicate", "I": "Invariant", "V": "Varying", "P": "Partial"}
+
+
+def word(kind: AxisType) -> str:
+    """``Partial``, ``S(0)``."""
+    return str(kind) if kind.dim is not None else _WORDS[kind.letter]
+
+
+def violation_message(call: Call, violation: Violation, texts: Sequence[str], axis: str) -> Message:
+    """The message for a rule that an operation breaks; ``texts`` are the operands as written."""
+    reason = REASONS[violation.reason]
+    named = [texts[i] if i < len(texts) else "the number" for i in violation.culprits] or ["the operand"]
+    kinds = [_kind_at(call, i, violation.axis) for i in violation.culprits]
+    text = reason.clause.format(
+        op=short_name(call.op),
+        first=named[0],
+        second=named[1] if len(named) > 1 else "the other operand",
+        axis=axis,
+        kind=kinds[0] if kinds else "",
+        new=kinds[1] if len(kinds) > 1 else "another type",
+    )
+    notes = tuple(fix_text(fix, texts, axis) for fix in fixes.suggest(call, violation))
+    return Message(reason.code, text, notes)
+
+
+def _kind_at(call: Call, index: int, axis: int) -> str:
+    layout = call.arguments[index].layout if index < len(call.arguments) else None
+    kind = layout[axis] if layout is not None else None
+    return word(kind) if kind is not None else "unknown"
+
+
+def fix_text(fix: fixes.Fix, texts: Sequence[str], axis: str) -> str:
+    """A suggestion as a note."""
+    return fix.text(texts, axis)
+
+
+_SYMBOLS = {
+    "add": "+", "sub": "-", "mul": "*", "truediv": "/", "matmul": "@", "mod": "%", "floordiv": "//", "pow": "**",
+    "and": "&", "or": "|", "xor": "^", "lshift": "<<", "rshift": ">>", "eq": "==", "ne": "!=", "lt": "<", "le": "<=",
+    "gt": ">", "ge": ">=", "getitem": "indexing", "setitem": "item assignment", "neg": "-", "invert": "~",
+}  # fmt: skip
+
+
+def short_name(op: str) -> str:
+    """An operation as users call it in a sentence: ``gelu``, ``+``, ``+=``."""
+    name = op.rpartition(".")[2]
+    if name.startswith("__") and name.endswith("__"):
+        inner = name.strip("_")
+        if inner in _SYMBOLS:
+            return _SYMBOLS[inner]
+        if inner[1:] in _SYMBOLS:
+            return _SYMBOLS[inner[1:]] + ("=" if inner[0] == "i" else "")
+        return inner
+    return name
+
+
+# ---- collectives
+
+
+def unknown_axis(op: str, shown: str, configured: str) -> str:
+    """An axis that the configuration does not have."""
+    return f"{op}: axis {shown} is not configured; the configured axes are {configured} ([tool.spmd-mypy] axes)"
+
+
+def _choices(tokens: Sequence[Token]) -> str:
+    return " or ".join("S(i)" if t == "S" else t for t in tokens) or "nothing"
+
+
+def refused(op: str, refusal: Refusal, src: AxisType, dst: AxisType) -> tuple[str, tuple[str, ...]]:
+    """A pair of src and dst that the operation does not have."""
+    if refusal.reason == "expert":
+        return (
+            f"{op} from {src} to {dst} needs expert_mode=True: it is right only where you know more than the types",
+            (),
+        )
+    if refusal.reason == "shard":
+        return (
+            f"{op} cannot change the shard dim from {src} to {dst}: that moves data between ranks",
+            (f"use all_to_all(x, axis, src={src}, dst={dst})",),
+        )
+    if refusal.reason == "src":
+        return f"{op} does not start from {src}: src must be {_choices(refusal.choices)}", _instead(op, src, dst)
+    return (
+        f"{op} does not lead from {src} to {dst}: from {src} dst must be {_choices(refusal.choices)}",
+        _instead(op, src, dst),
+    )
+
+
+def _instead(op: str, src: AxisType, dst: AxisType) -> tuple[str, ...]:
+    if src == dst:
+        return (f"the tensor is {dst} already: leave {op} out",)
+    found = conversions.conversion(src, dst, "axis", "x")
+    return (f"to get from {src} to {dst}: {found}",) if found else ()
+
+
+def wrong_source(
+    op: str, src: AxisType, dst: AxisType | None, actual: AxisType, axis: str, name: str, layout: Layout | None,
+    layouts: Layouts,
+) -> tuple[str, tuple[str, ...]]:  # fmt: skip
+    """A tensor whose type is not the collective's src."""
+    text = f"{op} over {axis} expects {name} to be {src}, but it is {actual} on {axis}"
+    if src.letter == "P" and actual.letter in ("R", "I"):
+        text += ": it is reduced already, so a second sum would scale it by the number of ranks"
+    notes: list[str] = []
+    if dst is not None:
+        if not actual.constant and (actual.letter, actual.dim) == (dst.letter, dst.dim):
+            notes.append(f"{name} is {dst} on {axis} already: leave {op} out")
+        else:
+            found = conversions.conversion(actual, dst, axis, name)
+            if found:
+                notes.append(f"to get from {actual} to {dst}: {found}")
+    if layout is not None:
+        others = [
+            layouts.config.axes[i].cls
+            for i, kind in enumerate(layout)
+            if kind is not None and kind == src and layouts.config.axes[i].cls != axis
+        ]
+        if others:
+            notes.append(f"{name} is {src} on {', '.join(others)}: is {axis} the axis you mean?")
+    return text, tuple(notes)
+
+
+def accepted(op: str, src: AxisType, dst: AxisType) -> bool:
+    """Whether the table has the pair (for tests)."""
+    return isinstance(transition(op, src, dst), Transition)
+
+
+__all__ = ["REASONS", "Message", "fixes", "refused", "unknown_axis", "violation_message", "word", "wrong_source"]

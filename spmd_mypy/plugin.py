@@ -1,0 +1,197 @@
+"""What mypy loads: tables from full name to handler, nothing else.
+
+Put ``plugins = ["spmd_mypy.plugin"]`` into the mypy configuration.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+from mypy.errors import CompileError
+from mypy.options import Options
+from mypy.plugin import (
+    AnalyzeTypeContext,
+    AttributeContext,
+    ClassDefContext,
+    FunctionContext,
+    MethodContext,
+    Plugin,
+    ReportConfigContext,
+)
+from mypy.types import Type
+
+from spmd_mypy import __version__, compat
+from spmd_mypy.config import ConfigError, load
+from spmd_mypy.fullnames import GENERIC_TENSORS, GROUP, RUNTIME, SHARD, TENSOR_ALIASES, TYPES, canonical
+from spmd_mypy.hooks.annotations import Annotations, make_generic
+from spmd_mypy.hooks.base import Workbench
+from spmd_mypy.hooks.collectives import Collectives
+from spmd_mypy.hooks.operations import Operations
+from spmd_mypy.rules.operations import known
+
+FunctionHook: TypeAlias = Callable[[FunctionContext], Type]
+MethodHook: TypeAlias = Callable[[MethodContext], Type]
+AttributeHook: TypeAlias = Callable[[AttributeContext], Type]
+
+_COLLECTIVES: Final = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "redistribute", "unshard")
+_LOCAL: Final = ("convert", "reinterpret", "invariant_to_replicate", "shard")
+# Functions outside torch that the rules have rows for.
+_PYTHON_MODULES: Final = ("builtins.", "_operator.", "operator.", "math.")
+_OPERATORS: Final = frozenset(
+    f"__{prefix}{name}__"
+    for name in (
+        "add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor", "lshift", "rshift",
+    )
+    for prefix in ("", "r", "i")
+) | {"__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__neg__", "__pos__", "__abs__", "__invert__",
+     "__getitem__", "__setitem__"}  # fmt: skip
+
+
+def _digest() -> str:
+    """A digest of the plugin's own files: mypy only looks at this one, caches must follow all."""
+    digest = hashlib.sha256(__version__.encode())
+    for path in sorted(Path(__file__).parent.rglob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+class SpmdPlugin(Plugin):
+    """Dispatch from mypy's hooks to the handlers in ``spmd_mypy.hooks``."""
+
+    def __init__(self, options: Options) -> None:
+        super().__init__(options)
+        try:
+            self.config = load(options.config_file)
+        except ConfigError as error:
+            raise CompileError([f"spmd-mypy: {error}"]) from None
+        self._data = [_digest(), repr(self.config)]
+        self.bench = Workbench(self.config, options, self.lookup_fully_qualified)
+        self.annotations = Annotations(self.config, self.bench.layouts)
+        self.operations = Operations(self.bench)
+        self.collectives = Collectives(self.bench)
+        self._functions: dict[str, FunctionHook | None] = self._named_functions()
+        self._methods: dict[str, MethodHook | None] = {}
+        self._attributes: dict[str, AttributeHook | None] = {}
+        self._types = self._named_types()
+
+    # ---- tables by full name
+
+    def _named_functions(self) -> dict[str, FunctionHook | None]:
+        table: dict[str, FunctionHook | None] = {}
+        for module, names in (("collectives", _COLLECTIVES), ("local", _LOCAL)):
+            for name in names:
+                table[f"{RUNTIME}.{module}.{name}"] = self._guard(partial(self.collectives.call, name))
+        table[f"{RUNTIME}.local.axis_index"] = self._guard(self.collectives.axis_index)
+        table[f"{RUNTIME}.local.axis_size"] = self._guard(self.collectives.axis_size)
+        return table
+
+    def _named_types(self) -> dict[str, Callable[[AnalyzeTypeContext], Type]]:
+        table: dict[str, Callable[[AnalyzeTypeContext], Type]] = {
+            alias: partial(self.annotations.tensor, class_name) for alias, class_name in TENSOR_ALIASES.items()
+        }
+        for name in (SHARD, f"{TYPES}.S"):
+            table[name] = self.annotations.shard
+        table[GROUP] = self.annotations.group
+        return table
+
+    # ---- safety
+
+    def _guard(self, hook: Callable[[Any], Type]) -> Callable[[Any], Type]:
+        """``hook`` that never raises: whatever the syntax tree holds, mypy finishes; and the watcher is in place."""
+
+        def guarded(ctx: Any) -> Type:
+            if not self.bench.watcher.watching:
+                self.bench.watcher.watch(compat.errors_of(ctx.api))
+            try:
+                return hook(ctx)
+            except Exception:
+                compat.report_failure()
+                return default_of(ctx)
+
+        return guarded
+
+    # ---- mypy's interface
+
+    def report_config_data(self, ctx: ReportConfigContext) -> Any:
+        """What a cache depends on: the plugin's code and configuration."""
+        return self._data
+
+    def get_customize_class_mro_hook(self, fullname: str) -> Callable[[ClassDefContext], None] | None:
+        """Make torch's tensor classes generic."""
+        return make_generic if fullname in GENERIC_TENSORS else None
+
+    def get_type_analyze_hook(self, fullname: str) -> Callable[[AnalyzeTypeContext], Type] | None:
+        """Annotations."""
+        hook = self._types.get(fullname)
+        return None if hook is None else self._annotation(hook)
+
+    def _annotation(self, hook: Callable[[AnalyzeTypeContext], Type]) -> Callable[[AnalyzeTypeContext], Type]:
+        def analyze(ctx: AnalyzeTypeContext) -> Type:
+            if not self.bench.watcher.watching:
+                self.bench.watcher.watch(compat.errors_of(ctx.api))
+            return hook(ctx)
+
+        return analyze
+
+    def get_function_hook(self, fullname: str) -> FunctionHook | None:
+        """Functions: collectives, torch's operations, Python's own."""
+        table = self._functions
+        if fullname not in table:
+            table[fullname] = self._operation(fullname)
+        hook = table[fullname]
+        return hook if hook is not None or self.bench.watcher.watching else self._guard(default_of)
+
+    def get_method_hook(self, fullname: str) -> MethodHook | None:
+        """Methods and operators."""
+        table = self._methods
+        if fullname not in table:
+            table[fullname] = self._method(fullname)
+        return table[fullname]
+
+    def get_attribute_hook(self, fullname: str) -> AttributeHook | None:
+        """Properties of tensors."""
+        table = self._attributes
+        if fullname not in table:
+            op = canonical(fullname)
+            is_property = op.startswith("Tensor.") and known(op)
+            table[fullname] = self._guard(partial(self.operations.attribute, op)) if is_property else None
+        return table[fullname]
+
+    # ---- torch's operations
+
+    def _operation(self, fullname: str) -> FunctionHook | None:
+        if not fullname.startswith(("torch.", *_PYTHON_MODULES)):
+            return None
+        op = canonical(fullname)
+        if not known(op):
+            return None
+        return self._guard(partial(self.operations.call, op))
+
+    def _method(self, fullname: str) -> MethodHook | None:
+        op = canonical(fullname)
+        if op.startswith("Tensor."):
+            return self._guard(partial(self.operations.call, op)) if known(op) else None
+        name = fullname.rpartition(".")[2]
+        if name in _OPERATORS and not fullname.startswith("builtins."):
+            return self._guard(partial(self.operations.operator, f"Tensor.{name}"))
+        return None
+
+
+def default_of(ctx: Any) -> Type:
+    """What mypy would have said without the plugin."""
+    for name in ("default_return_type", "default_attr_type", "default_signature"):
+        found = getattr(ctx, name, None)
+        if found is not None:
+            return found  # type: ignore[no-any-return]
+    raise TypeError(type(ctx).__name__)
+
+
+def plugin(version: str) -> type[Plugin]:
+    """mypy's entry point."""
+    return SpmdPlugin
+
+

@@ -1,0 +1,55 @@
+"""What to call to get from one type to another, in words; each answer is looked up in the table of collectives."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spmd_mypy.rules.collectives import Token, Transition, token, transition
+from spmd_mypy.rules.kinds import AxisType
+
+# In this order: without data loss, the plain collective first, what needs expert_mode last.
+_CANDIDATES: Final = ("all_reduce", "reduce_scatter", "all_gather", "convert", "reinterpret", "all_to_all")
+
+_BACKWARD: Final[dict[tuple[str, Token, Token], str]] = {
+    ("convert", "I", "R"): "nothing",
+    ("convert", "R", "P"): "keeps it on rank 0",
+    ("convert", "V", "P"): "keeps the own slice",
+    ("convert", "S", "P"): "keeps the own slice",
+    ("convert", "I", "V"): "keeps the own slice",
+    ("convert", "I", "S"): "keeps the own slice",
+}
+
+
+def backward_of(row: Transition) -> str:
+    """What the gradient goes through, in a word or two."""
+    op = row.backward[0]
+    return _BACKWARD.get(row.backward, "nothing" if op == "reinterpret" or row.src == row.dst else op)
+
+
+def spell(kind: AxisType) -> str:
+    """A type as a value: ``R``, ``S(0)``."""
+    return str(kind)
+
+
+def call_text(row: Transition, op: str, name: str, axis: str, src: AxisType, dst: AxisType) -> str:
+    """The call that takes ``name`` over ``row``, as the user would write it."""
+    shown_src = "" if op == "all_reduce" else f"src={spell(src)}, "
+    expert = ", expert_mode=True" if row.expert else ""
+    return f"{op}({name}, {axis}, {shown_src}dst={spell(dst)}{expert})"
+
+
+def conversion(have: AxisType, need: AxisType, axis: str, name: str) -> str | None:
+    """``all_reduce(x, TP, dst=R) (backward: all_reduce)``: how to get from ``have`` to ``need``, or None.
+
+    Prefers a call that needs no expert mode.
+    """
+    if have.constant:
+        return None
+    found: list[tuple[bool, str]] = []
+    for op in _CANDIDATES:
+        row = transition(op, have, need, expert=True)
+        if not isinstance(row, Transition) or token(have) != row.src:
+            continue
+        found.append((row.expert, f"{call_text(row, op, name, axis, have, need)} (backward: {backward_of(row)})"))
+    found.sort(key=lambda item: item[0])
+    return found[0][1] if found else None

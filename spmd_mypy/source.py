@@ -1,0 +1,41 @@
+"""The user's source text, for messages that name an operand as it was written."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+from typing import Final
+
+_LIMIT: Final = 40
+
+
+@lru_cache(maxsize=8)
+def _read(path: str, stamp: float) -> tuple[str, ...]:
+    return tuple(Path(path).read_text(encoding="utf-8").splitlines())
+
+
+def lines_of(path: str) -> tuple[str, ...]:
+    """The lines of a file; none where it cannot be read.  Read anew when the file has changed."""
+    try:
+        return _read(path, Path(path).stat().st_mtime)
+    except (OSError, UnicodeDecodeError):
+        return ()
+
+
+def slice_of(path: str, line: int, column: int, end_line: int | None, end_column: int | None) -> str | None:
+    """The text between two positions (lines from 1, columns in characters from 0), shortened; None if unknown."""
+    lines = lines_of(path)
+    if not (0 < line <= len(lines)) or column < 0:
+        return None
+    if end_line is None or end_column is None or end_line < line:
+        return None
+    if end_line == line:
+        text = lines[line - 1][column:end_column]
+    elif end_line <= len(lines):
+        text = " ".join([lines[line - 1][column:], *lines[line : end_line - 1], lines[end_line - 1][:end_column]])
+    else:
+        return None
+    text = " ".join(text.split())
+    if not text:
+        return None
+    return text if len(text) <= _LIMIT else text[: _LIMIT - 3] + "..."
