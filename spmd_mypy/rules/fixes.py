@@ -1,0 +1,123 @@
+"""What to write instead of a call that a rule rejects.
+
+A candidate is one collective or conversion on an operand.  It is suggested only where the call that it leads to is
+accepted on that axis, and gives what the other operands would give by themselves: a fix of one operand must not
+silently make another tensor of the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+from spmd_mypy.rules.call import Argument, Call, Verdict, Violation
+from spmd_mypy.rules.collectives import TRANSITIONS, Token
+from spmd_mypy.rules.kinds import BY_LETTER, AxisType
+from spmd_mypy.rules.operations import judge
+
+# In the order in which they are offered.
+_CANDIDATES: Final[tuple[tuple[str, Token, Token], ...]] = (
+    ("all_reduce", "P", "R"),
+    ("all_reduce", "P", "I"),
+    ("convert", "I", "R"),
+    ("convert", "R", "P"),
+    ("convert", "I", "P"),
+)
+
+# What the backward of a fix does, in words.
+_BACKWARD: Final = {
+    ("all_reduce", "P", "R"): "all_reduce",
+    ("all_reduce", "P", "I"): "nothing",
+    ("convert", "I", "R"): "all_reduce",
+    ("convert", "R", "P"): "the gradient is kept on one rank, zero on the others",
+    ("convert", "I", "P"): "nothing",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Fix:
+    """A collective or conversion to put around operands of a call.
+
+    ``arguments`` index ``Call.arguments``; ``axis`` the layouts.  ``expert`` fixes need ``expert_mode=True``;
+    ``backward`` says in words what their backward does.
+    """
+
+    op: str
+    arguments: tuple[int, ...]
+    axis: int
+    src: Token
+    dst: Token
+    expert: bool
+    backward: str
+
+    def spell(self, operand: str, axis: str) -> str:
+        """The call to write for an operand, given its source text and the axis's name."""
+        source = "" if self.op == "all_reduce" else f"src={self.src}, "
+        expert = ", expert_mode=True" if self.expert else ""
+        return f"{self.op}({operand}, {axis}, {source}dst={self.dst}{expert})"
+
+
+def _slot(argument: Argument, axis: int) -> AxisType | None:
+    return None if argument.layout is None else argument.layout[axis]
+
+
+def _retyped(call: Call, at: tuple[int, ...], axis: int, kind: AxisType) -> Call:
+    arguments = list(call.arguments)
+    for index in at:
+        layout = arguments[index].layout
+        assert layout is not None
+        arguments[index] = replace(arguments[index], layout=(*layout[:axis], kind, *layout[axis + 1 :]))
+    return replace(call, arguments=tuple(arguments))
+
+
+def _accepted(verdict: Verdict, axis: int) -> bool:
+    return all(violation.axis != axis for violation in verdict.violations)
+
+
+def _letters(verdict: Verdict, axis: int) -> list[str | None]:
+    kinds = [layout[axis] for layout in verdict.results if len(layout) > axis]
+    return [kind if kind is None else "C" if kind.constant else kind.letter for kind in kinds]
+
+
+def _keeps_the_rest(call: Call, fixed: Verdict, at: tuple[int, ...], axis: int) -> bool:
+    """Whether the other operands alone give the same result type as the fixed call."""
+    rest = tuple(argument for index, argument in enumerate(call.arguments) if index not in at)
+    if all(_slot(argument, axis) is None for argument in rest):
+        return True
+    alone = judge(replace(call, arguments=rest))
+    if not _accepted(alone, axis) or alone.mutations != fixed.mutations and not alone.mutations:
+        return True
+    mine, theirs = _letters(fixed, axis), _letters(alone, axis)
+    return all(one in (other, None) or other in ("C", None) for one, other in zip(mine, theirs, strict=False))
+
+
+def _operands(call: Call, violation: Violation, src: Token) -> Iterator[tuple[int, ...]]:
+    """Which operands of the type to wrap: the first culprit, another one, all of them together."""
+    written = {at for at, _ in judge(call).mutations}
+    of_type = [
+        at
+        for at, argument in enumerate(call.arguments)
+        if (kind := _slot(argument, violation.axis)) is not None
+        and kind.letter == src
+        and not kind.constant
+        and at not in written
+    ]
+    of_type.sort(key=lambda at: violation.culprits.index(at) if at in violation.culprits else len(call.arguments) + at)
+    for at in of_type:
+        yield (at,)
+    if len(of_type) > 1:
+        yield tuple(sorted(of_type))
+
+
+def suggest(call: Call, violation: Violation) -> list[Fix]:
+    """What would make ``call`` acceptable on the violation's axis, best first; empty where nothing simple does."""
+    fixes = []
+    for op, src, dst in _CANDIDATES:
+        row = TRANSITIONS[op][src, dst]
+        for at in _operands(call, violation, src):
+            fixed = judge(_retyped(call, at, violation.axis, BY_LETTER[dst]))
+            if _accepted(fixed, violation.axis) and _keeps_the_rest(call, fixed, at, violation.axis):
+                fixes.append(Fix(op, at, violation.axis, src, dst, row.expert, _BACKWARD[op, src, dst]))
+                break
+    return fixes
