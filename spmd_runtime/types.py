@@ -11,12 +11,14 @@ the mypy plugin reads.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias
 
 import torch
 import torch.distributed as dist
 from torch import nn
 from typing_extensions import TypeVar
+
+from spmd_runtime.axes import MeshAxis
 
 A = TypeVar("A", default=Any, covariant=True)
 D = TypeVar("D", default=Any, covariant=True)
@@ -85,6 +87,9 @@ V = Varying
 P = Partial
 S = Shard
 
+# A type as a value, as ``src=`` and ``dst=`` take it: ``R``, ``P``, ``S(0)``.
+Kind: TypeAlias = "type[SpmdType[Any]] | Shard[Any, Any]"
+
 if TYPE_CHECKING:
     from typing_extensions import TypeAliasType, TypeVarTuple, Unpack
 
@@ -105,3 +110,7 @@ else:
 
         def __class_getitem__(cls, axis):
             return dist.ProcessGroup
+
+
+# An axis, as the collectives take it: its class, a group, or its name.
+AxisLike: TypeAlias = "type[MeshAxis] | Group[Any] | dist.ProcessGroup | str"

@@ -1,0 +1,157 @@
+"""Conversions and assertions: operations whose forward moves nothing between ranks.
+
+Their backward may communicate (``convert`` I -> R sums the gradient).  The table is ``spmd_mypy.rules.collectives``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+
+from spmd_runtime.mesh import lookup
+from spmd_runtime.plan import perform
+from spmd_runtime.types import AxisLike, I, Kind, R
+
+
+def convert(
+    x: torch.Tensor,
+    axis: AxisLike,
+    *,
+    src: Kind,
+    dst: Kind,
+    expert_mode: bool = False,
+    split_sizes: Sequence[int] | None = None,
+    op_dtype: torch.dtype | None = None,
+    out_dtype: torch.dtype | None = None,
+    backward_options: Mapping[str, object] | None = None,
+) -> torch.Tensor:
+    """Change the type of ``x`` on ``axis`` and keep what it means, without communication.
+
+    I -> R: the value itself (backward: all_reduce).  R, I -> V: the own slice of dim 0, which goes away; R, I -> S(i):
+    the own part of dim i (``split_sizes``: the parts' lengths, where they differ).  R -> P: the value on the first rank,
+    zeros on the others.  With ``expert_mode=True`` also R -> I, I -> P and V, S(i) -> P (the value at its place, zeros
+    elsewhere).  Backward: the table's dual.
+    """
+    return perform(
+        "convert",
+        x,
+        axis,
+        src,
+        dst,
+        op_dtype=op_dtype,
+        out_dtype=out_dtype,
+        backward_options=backward_options,
+        expert_mode=expert_mode,
+        split_sizes=split_sizes,
+    )
+
+
+def reinterpret(
+    x: torch.Tensor,
+    axis: AxisLike,
+    *,
+    src: Kind,
+    dst: Kind,
+    expert_mode: bool = False,
+    op_dtype: torch.dtype | None = None,
+    out_dtype: torch.dtype | None = None,
+    backward_options: Mapping[str, object] | None = None,
+) -> torch.Tensor:
+    """Keep the local value of ``x`` and call it another type; what it means may change.
+
+    V -> P (these are summands), I -> V, I -> P; with ``expert_mode=True`` also R -> I, R -> P, I -> R, R -> V.
+    I -> P and R -> P mean the axis's size times the value.  Backward: the dual.
+    """
+    return perform(
+        "reinterpret",
+        x,
+        axis,
+        src,
+        dst,
+        op_dtype=op_dtype,
+        out_dtype=out_dtype,
+        backward_options=backward_options,
+        expert_mode=expert_mode,
+    )
+
+
+def invariant_to_replicate(
+    x: torch.Tensor,
+    axis: AxisLike,
+    *,
+    op_dtype: torch.dtype | None = None,
+    out_dtype: torch.dtype | None = None,
+    backward_options: Mapping[str, object] | None = None,
+) -> torch.Tensor:
+    """``convert`` I -> R: the value itself; backward: all_reduce."""
+    return perform("convert", x, axis, I, R, op_dtype=op_dtype, out_dtype=out_dtype, backward_options=backward_options)
+
+
+def shard(
+    x: torch.Tensor,
+    axis: AxisLike,
+    *,
+    src: Kind,
+    dst: Kind,
+    split_sizes: Sequence[int] | None = None,
+    op_dtype: torch.dtype | None = None,
+    out_dtype: torch.dtype | None = None,
+    backward_options: Mapping[str, object] | None = None,
+) -> torch.Tensor:
+    """``convert`` to S(i): R, I -> S(i), the own part of dim i."""
+    return perform(
+        "shard",
+        x,
+        axis,
+        src,
+        dst,
+        op_dtype=op_dtype,
+        out_dtype=out_dtype,
+        backward_options=backward_options,
+        split_sizes=split_sizes,
+    )
+
+
+def assert_type(x: torch.Tensor, layout: Mapping[Any, Kind], /) -> torch.Tensor:
+    """Say that ``x`` has these types: ``assert_type(x, {TP: R, "dp": V})``.
+
+    Keys are axes, values types.  Returns ``x``; only the type checker looks, at run time nothing happens.
+    """
+    return x
+
+
+def mutate_type(
+    tensor: torch.Tensor,
+    axis: AxisLike | None = None,
+    *,
+    src: Kind | Mapping[Any, Kind],
+    dst: Kind | Mapping[Any, Kind],
+) -> torch.Tensor:
+    """Say that ``tensor``, until now ``src`` on ``axis``, is ``dst`` from here on; ``src`` and ``dst`` may be per axis.
+
+    Returns ``tensor``; only the type checker looks, at run time nothing happens.
+    """
+    return tensor
+
+
+def reinterpret_mesh(tensor: torch.Tensor, type: Mapping[Any, Kind], *, inplace: bool = False) -> torch.Tensor:
+    """Say what ``tensor`` is on the axes of another mesh over the same ranks: ``reinterpret_mesh(x, {EP: V, EDP: R})``.
+
+    Returns ``tensor``; only the type checker looks, at run time nothing happens.
+    """
+    return tensor
+
+
+def axis_index(axis: AxisLike, *, device: torch.device | None = None) -> torch.Tensor:
+    """The own rank on ``axis`` as a 0-d int64 tensor: V on that axis, so that no graph holds it as a number.
+
+    ``device``: default the one that the axis's group communicates on.
+    """
+    return lookup(axis).index(device)
+
+
+def axis_size(axis: AxisLike) -> int:
+    """The number of ranks on ``axis``."""
+    return lookup(axis).size

@@ -1,0 +1,214 @@
+"""Which process group an axis is: bindings, and the look-up that every collective goes through.
+
+An axis is bound once, under its *name*: ``with use_mesh(device_mesh):``, or ``with bind(TP, group):``, or
+``bind(TP, group).keep()`` for good.  The group is registered with torch under that name too, so that a compiled graph
+names ``"tp"`` and nothing of the rank that compiled it.  Bindings belong to the process, not to a thread: autograd's
+threads and recomputation see them.  No communicator is ever made here.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Sequence
+from types import TracebackType
+
+import torch
+import torch.distributed as dist
+from torch._C import _distributed_c10d as c10d
+from torch.distributed.device_mesh import DeviceMesh
+
+from spmd_runtime.axes import MeshAxis
+from spmd_runtime.types import AxisLike
+
+
+class Bound:
+    """An axis with its group, and what a call needs of it at hand.
+
+    ``name`` is the axis's name (the group's own where the group is bound to no axis), ``rank`` the own place on it.
+    """
+
+    __slots__ = ("_indices", "group", "name", "rank", "size", "world")
+
+    def __init__(self, name: str, group: dist.ProcessGroup) -> None:
+        self.name = name
+        self.group = group
+        self.size: int = group.size()
+        self.rank: int = group.rank()
+        self.world = dist.GroupMember.WORLD
+        self._indices: dict[torch.device, torch.Tensor] = {}
+
+    def device(self) -> torch.device:
+        """The device that the group communicates on: the accelerator if it can, else the CPU."""
+        kinds = {device.type for device in self.group._device_types}
+        accelerators = sorted(kinds - {"cpu"})
+        if accelerators and getattr(torch, accelerators[0]).is_available():
+            return torch.device(accelerators[0], getattr(torch, accelerators[0]).current_device())
+        return torch.device("cpu")
+
+    def index(self, device: torch.device | None = None) -> torch.Tensor:
+        """The own rank as a 0-d int64 tensor on ``device`` (default: where the group communicates)."""
+        where = device if device is not None else self.device()
+        found = self._indices.get(where)
+        if found is None:
+            found = self._indices[where] = torch.tensor(self.rank, device=where)
+        return found
+
+    def __repr__(self) -> str:
+        return f"axis {self.name!r} (rank {self.rank} of {self.size})"
+
+
+_lock = threading.RLock()
+_stacks: dict[str, list[Bound]] = {}  # by axis name; the last one counts
+_meshes: list[DeviceMesh] = []
+_found: dict[object, Bound] = {}  # what lookup found before
+_listeners: list[Callable[[], None]] = []  # called when a binding changes
+
+
+def on_change(listener: Callable[[], None]) -> None:
+    """Have ``listener`` called whenever a binding comes or goes, to drop what was derived from it."""
+    _listeners.append(listener)
+
+
+def _changed() -> None:
+    _found.clear()
+    for listener in _listeners:
+        listener()
+
+
+def _register(name: str, group: dist.ProcessGroup) -> None:
+    _unregister(name)
+    c10d._register_process_group(name, group)  # type: ignore[arg-type]  # GroupName is a str to everyone else
+
+
+def _unregister(name: str) -> None:
+    try:
+        c10d._unregister_process_group(name)  # type: ignore[arg-type]
+    except RuntimeError:
+        pass  # not there: destroy_process_group() has cleared the registry
+
+
+def axis_name(axis: type[MeshAxis] | str) -> str:
+    """The name of an axis class, or the string itself; raises TypeError for anything else."""
+    if isinstance(axis, str):
+        return axis
+    if isinstance(axis, type) and issubclass(axis, MeshAxis):
+        return axis.name
+    raise TypeError(f"an axis is a MeshAxis class, a process group or a name; got {axis!r}")
+
+
+class Binding:
+    """Axes bound to groups, by ``with`` or, with ``keep()``, for good."""
+
+    def __init__(self, groups: Sequence[tuple[str, dist.ProcessGroup]], meshes: Sequence[DeviceMesh] = ()) -> None:
+        self._groups = groups
+        self._wanted_meshes = meshes
+        self._bound: list[Bound] = []
+
+    def __enter__(self) -> Binding:
+        if self._bound:
+            raise RuntimeError("this binding is in force already; make another one to bind again")
+        with _lock:
+            for name, group in self._groups:
+                bound = Bound(name, group)
+                _stacks.setdefault(name, []).append(bound)
+                _register(name, group)
+                self._bound.append(bound)
+            _meshes.extend(self._wanted_meshes)
+            _changed()
+        return self
+
+    def keep(self) -> Binding:
+        """Bind for good, until ``release()`` or the end of the process."""
+        return self.__enter__()
+
+    def release(self) -> None:
+        """Undo the binding; what was bound to the same names before counts again."""
+        with _lock:
+            for bound in reversed(self._bound):
+                stack = _stacks.get(bound.name, [])
+                if bound in stack:
+                    stack.remove(bound)
+                _unregister(bound.name)
+                if stack:
+                    _register(bound.name, stack[-1].group)
+                else:
+                    _stacks.pop(bound.name, None)
+            for mesh in self._wanted_meshes:
+                if self._bound and mesh in _meshes:
+                    _meshes.remove(mesh)
+            self._bound = []
+            _changed()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release()
+
+
+def bind(axis: type[MeshAxis] | str, group: dist.ProcessGroup) -> Binding:
+    """Bind ``axis`` to ``group``: ``with bind(TP, group):``, or ``bind(TP, group).keep()``."""
+    if not isinstance(group, dist.ProcessGroup):
+        raise TypeError(f"bind({axis_name(axis)}): expected a process group that this rank is in, got {group!r}")
+    return Binding([(axis_name(axis), group)])
+
+
+def use_mesh(*meshes: DeviceMesh) -> Binding:
+    """Bind every named dim of the meshes: ``with use_mesh(init_device_mesh("cuda", (2, 4), mesh_dim_names=("dp", "tp"))):``.
+
+    Several meshes over the same ranks may be in force at once (dense and sparse axes).  A flattened combination of dims
+    (``mesh["dp", "cp"]._flatten("dp_cp")``) is found by its name.  Raises ValueError for dims without names.
+    """
+    groups: list[tuple[str, dist.ProcessGroup]] = []
+    for mesh in meshes:
+        if mesh.mesh_dim_names is None:
+            raise ValueError("use_mesh: the mesh's dims have no names; give mesh_dim_names= to init_device_mesh")
+        groups.extend((name, mesh.get_group(name)) for name in mesh.mesh_dim_names)
+    return Binding(groups, meshes)
+
+
+def lookup(axis: AxisLike) -> Bound:
+    """The bound axis; raises LookupError, naming what is bound, where ``axis`` is not."""
+    found = _found.get(axis)
+    if found is not None and found.world is dist.GroupMember.WORLD:
+        return found
+    return _find(axis)
+
+
+def _find(axis: AxisLike) -> Bound:
+    with _lock:
+        found = _of_group(axis) if isinstance(axis, dist.ProcessGroup) else _of_name(axis_name(axis))
+        if found.world is not dist.GroupMember.WORLD:
+            raise LookupError(
+                f"axis {found.name!r} is bound to a group of a torch.distributed that has ended; bind it again"
+            )
+        _found[axis] = found
+    return found
+
+
+def _of_group(group: dist.ProcessGroup) -> Bound:
+    for stack in _stacks.values():
+        for bound in reversed(stack):
+            if bound.group is group:
+                return bound
+    return Bound(group.group_name, group)
+
+
+def _of_name(name: str) -> Bound:
+    if stack := _stacks.get(name):
+        return stack[-1]
+    raise LookupError(
+        f"axis {name!r} is bound to no process group (bound: {', '.join(sorted(_stacks)) or 'none'}); "
+        f"run inside `with use_mesh(device_mesh):` or call bind({name!r}, group).keep()"
+    )
+
+
+def _forget() -> None:
+    """In a forked child: the parent's communicators are not ours."""
+    _stacks.clear()
+    _meshes.clear()
+    _changed()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)

@@ -1,0 +1,47 @@
+"""The result of a collective that is still under way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Generic, NoReturn
+
+from typing_extensions import TypeVar
+
+T = TypeVar("T", covariant=True)
+
+
+class Pending(Generic[T]):
+    """What ``async_op=True`` gives: ``wait()`` is the tensor, and nothing else can be done with it.
+
+    ``finish`` waits for the communication and builds the result; it is called once.
+    """
+
+    __slots__ = ("_finish", "_result")
+
+    def __init__(self, finish: Callable[[], T]) -> None:
+        self._finish: Callable[[], T] | None = finish
+        self._result: T | None = None
+
+    def wait(self) -> T:
+        """Wait for the communication; returns the tensor, the same one every time."""
+        if self._finish is not None:
+            self._result = self._finish()
+            self._finish = None
+        return self._result  # type: ignore[return-value]  # set by now; T itself may be optional
+
+    def __repr__(self) -> str:
+        return "Pending(under way)" if self._finish is not None else "Pending(done)"
+
+    if not hasattr(Generic, "__getattr__"):  # always: keeps the refusals out of what type checkers see
+
+        def __getattr__(self, name: str) -> NoReturn:
+            if name.startswith("__"):
+                raise AttributeError(name)
+            raise AttributeError(f"{_REFUSAL} (asked for .{name})")
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> NoReturn:
+        raise TypeError(f"{getattr(func, '__name__', func)}: {_REFUSAL}")
+
+
+_REFUSAL = "the collective is still under way; call .wait() on the Pending first, which gives the tensor"
