@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import os
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Final, TypeAlias, cast
 
 from mypy import errors as mypy_errors
 from mypy.errorcodes import ErrorCode
-from mypy.nodes import Context, Expression, FuncDef, MypyFile
+from mypy.nodes import ComparisonExpr, Context, Expression, FuncDef, MypyFile, OpExpr
 from mypy.types import Type, TypeGuardedType
 
 ErrorFilter: TypeAlias = Callable[[str, Any], bool]
@@ -109,6 +110,24 @@ def current_file(api: Any) -> MypyFile | None:
     """The module that is being checked."""
     tree = getattr(api, "tree", None)
     return tree if isinstance(tree, MypyFile) else None
+
+
+@contextmanager
+def past_operator_trial(api: Any, context: Context) -> Iterator[None]:
+    """Report from here past the filter under which mypy tries ``__add__`` and then ``__radd__``.
+
+    Were the error caught there, mypy would take the operator for missing and its result for Any.  Only that one filter is
+    stepped over: where a whole call is on trial (overloads), errors stay caught.
+    """
+    stack = getattr(errors_of(api), "_watchers", None) if isinstance(context, OpExpr | ComparisonExpr) else None
+    if not stack or len(stack) < 2 or not private_parts():
+        yield
+        return
+    top = stack.pop()
+    try:
+        yield
+    finally:
+        stack.append(top)
 
 
 def note(api: Any, message: str, context: Context, code: ErrorCode) -> None:

@@ -58,7 +58,7 @@ class Config:
     default_axis: int | None
     reduced: frozenset[int]
     strict: bool = False
-    rng: str = "synchronized"
+    rng: str = "synced"
     groups: Mapping[str, int] = field(default_factory=dict)
     rules: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     strict_modules: tuple[tuple[tuple[str, ...], bool], ...] = ()
@@ -259,9 +259,7 @@ def build(file: str, items: Mapping[str, Any], path: str = "tool.spmd-mypy") -> 
     table.known(_KEYS)
     axes, meshes = _axes(table)
     configuration, flags, size_one = _configuration(table, axes)
-    rng = table.get(
-        "rng", "synchronized", lambda v: v in ("synchronized", "per-rank"), '"synchronized" or "per-rank"'
-    )
+    rng = table.get("rng", "synced", lambda v: v in ("synced", "per-rank"), '"synced" or "per-rank"')
     return Config(
         axes=axes,
         meshes=meshes,

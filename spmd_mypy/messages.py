@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from spmd_mypy.rules import conversions, fixes
 from spmd_mypy.rules.call import Call, Violation
-from spmd_mypy.rules.collectives import Refusal, Token, Transition, transition
+from spmd_mypy.rules.collectives import Refusal, Token
 from spmd_mypy.rules.kinds import AxisType, Layout
 from spmd_mypy.rules.reasons import REASONS
 
@@ -46,7 +46,7 @@ def violation_message(call: Call, violation: Violation, texts: Sequence[str], ax
         kind=kinds[0] if kinds else "",
         new=kinds[1] if len(kinds) > 1 else "another type",
     )
-    notes = tuple(fix_text(fix, texts, axis) for fix in fixes.suggest(call, violation))
+    notes = tuple(fix_note(fix, texts, axis) for fix in fixes.suggest(call, violation))
     return Message(reason.code, text, notes)
 
 
@@ -56,9 +56,10 @@ def _kind_at(call: Call, index: int, axis: int) -> str:
     return word(kind) if kind is not None else "unknown"
 
 
-def fix_text(fix: fixes.Fix, texts: Sequence[str], axis: str) -> str:
+def fix_note(fix: fixes.Fix, texts: Sequence[str], axis: str) -> str:
     """A suggestion as a note."""
-    return fix.text(texts, axis)
+    calls = " and ".join(fix.spell(texts[i], axis) for i in fix.arguments)
+    return f"try {calls} (backward: {fix.backward})"
 
 
 _SYMBOLS = {
@@ -145,11 +146,3 @@ def wrong_source(
         if others:
             notes.append(f"{name} is {src} on {', '.join(others)}: is {axis} the axis you mean?")
     return text, tuple(notes)
-
-
-def accepted(op: str, src: AxisType, dst: AxisType) -> bool:
-    """Whether the table has the pair (for tests)."""
-    return isinstance(transition(op, src, dst), Transition)
-
-
-__all__ = ["REASONS", "Message", "fixes", "refused", "unknown_axis", "violation_message", "word", "wrong_source"]

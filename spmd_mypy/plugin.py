@@ -31,7 +31,7 @@ from spmd_mypy.hooks.annotations import Annotations, make_generic
 from spmd_mypy.hooks.base import Workbench
 from spmd_mypy.hooks.collectives import Collectives
 from spmd_mypy.hooks.operations import Operations
-from spmd_mypy.rules.operations import known
+from spmd_mypy.rules.ops import known
 
 FunctionHook: TypeAlias = Callable[[FunctionContext], Type]
 MethodHook: TypeAlias = Callable[[MethodContext], Type]

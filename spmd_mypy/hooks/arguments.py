@@ -136,18 +136,25 @@ def leaves(api: Any, param: str, t: Type, expression: Expression | None) -> Iter
         yield Operand(param, tensor, expression if is_tensor(t) or tensor is t else None)
 
 
-def operands(ctx: AnyCall) -> tuple[list[Operand], dict[str, OptionValue]]:
+# mypy keeps no names of positional-only parameters and of special methods' parameters.
+_NAMELESS: Final = {"__getitem__": ("indices",), "__setitem__": ("indices", "value")}
+_NAMELESS_METHOD: Final = ("other",)
+_NAMELESS_FUNCTION: Final = ("input", "other")
+
+
+def operands(op: str, ctx: AnyCall) -> tuple[list[Operand], dict[str, OptionValue]]:
     """All operands of a call, the receiver first, and its options by parameter name."""
     found: list[Operand] = []
     options: dict[str, OptionValue] = {}
+    method = isinstance(ctx, MethodContext)
     if isinstance(ctx, MethodContext):
-        receiver = getattr(ctx.context, "callee", None)
-        found.extend(leaves(ctx.api, "self", ctx.type, receiver_of(ctx) if receiver is not None else receiver_of(ctx)))
-    for name, types, kinds, expressions, given in zip(
-        ctx.callee_arg_names, ctx.arg_types, ctx.arg_kinds, ctx.args, ctx.arg_names, strict=False
+        found.extend(leaves(ctx.api, "self", ctx.type, receiver_of(ctx)))
+    nameless = _NAMELESS.get(op.rpartition(".")[2], _NAMELESS_METHOD if method else _NAMELESS_FUNCTION)
+    for at, (name, types, kinds, expressions, given) in enumerate(
+        zip(ctx.callee_arg_names, ctx.arg_types, ctx.arg_kinds, ctx.args, ctx.arg_names, strict=False)
     ):
         for t, kind, expression, keyword in zip(types, kinds, expressions, given, strict=False):
-            param = name or keyword or ""
+            param = name or keyword or (nameless[at] if at < len(nameless) else "")
             starred = kind in (ARG_STAR, ARG_STAR2)
             here = list(leaves(ctx.api, param, t, None if starred else expression))
             found.extend(here)

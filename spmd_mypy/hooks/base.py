@@ -53,9 +53,10 @@ class Workbench:
         """Report an error, and notes that say what to write instead."""
         code = _BY_SHORT[code] if isinstance(code, str) else code
         self.watcher.watch(compat.errors_of(api))
-        api.fail(message, context, code=code)
-        for text in notes:
-            compat.note(api, text, context, code)
+        with compat.past_operator_trial(api, context):
+            api.fail(message, context, code=code)
+            for text in notes:
+                compat.note(api, text, context, code)
 
     def text(self, api: Any, expression: Expression | None, fallback: str = "the operand") -> str:
         """An operand as it is written in the source."""

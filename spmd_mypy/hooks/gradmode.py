@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Final
 
-from mypy.nodes import Block, CallExpr, Decorator, Expression, IntExpr, MypyFile, NameExpr, RefExpr, WithStmt
-from mypy.traverser import TraverserVisitor
+from mypy.nodes import Block, CallExpr, Decorator, Expression, IntExpr, MypyFile, NameExpr, Node, RefExpr, WithStmt
 
 _OFF: Final = ("no_grad", "inference_mode")
 _ON: Final = ("enable_grad",)
@@ -31,25 +31,40 @@ def _mode(expression: Expression) -> bool | None:
     return True if name in _ON else None
 
 
-class _Finder(TraverserVisitor):
-    def __init__(self) -> None:
-        super().__init__()
-        self.ranges: list[tuple[int, int, bool]] = []
+def _blocks(statement: Node) -> Iterator[Node]:
+    """The statements and blocks right inside a statement."""
+    for name in ("body", "defs", "else_body", "finally_body", "func"):
+        inner = getattr(statement, name, None)
+        if isinstance(inner, Node):
+            yield inner
+        elif isinstance(inner, list):
+            yield from (node for node in inner if isinstance(node, Node))
+    for name in ("handlers", "bodies", "items"):
+        inner = getattr(statement, name, None)
+        if isinstance(inner, list):
+            yield from (node for node in inner if isinstance(node, Node))
 
-    def _add(self, mode: bool | None, body: Block) -> None:
-        if mode is not None and body.body:
-            last = body.body[-1]
-            self.ranges.append((body.body[0].line, last.end_line or last.line, mode))
 
-    def visit_with_stmt(self, node: WithStmt, /) -> None:
-        for expression in node.expr:
-            self._add(_mode(expression), node.body)
-        super().visit_with_stmt(node)
+def _ranges(tree: MypyFile) -> list[tuple[int, int, bool]]:
+    """First line, last line and mode of every block that switches gradients on or off."""
+    found: list[tuple[int, int, bool]] = []
 
-    def visit_decorator(self, node: Decorator, /) -> None:
-        for expression in node.original_decorators:
-            self._add(_mode(expression), node.func.body)
-        super().visit_decorator(node)
+    def add(expressions: Sequence[Expression], body: Block) -> None:
+        for expression in expressions:
+            mode = _mode(expression)
+            if mode is not None and body.body:
+                last = body.body[-1]
+                found.append((body.body[0].line, last.end_line or last.line, mode))
+
+    todo: list[Node] = list(tree.defs)
+    while todo:
+        statement = todo.pop()
+        if isinstance(statement, WithStmt):
+            add(statement.expr, statement.body)
+        elif isinstance(statement, Decorator):
+            add(statement.original_decorators, statement.func.body)
+        todo.extend(_blocks(statement))
+    return found
 
 
 class GradMode:
@@ -65,9 +80,7 @@ class GradMode:
         if tree is None:
             return True
         if tree is not self._tree or tree.defs is not self._defs:
-            finder = _Finder()
-            tree.accept(finder)
-            self._tree, self._defs, self._ranges = tree, tree.defs, finder.ranges
+            self._tree, self._defs, self._ranges = tree, tree.defs, _ranges(tree)
         mode, width = True, 1 << 60
         for start, end, value in self._ranges:
             if start <= line <= end and end - start <= width:

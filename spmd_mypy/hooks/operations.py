@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
+from math import prod
 from typing import Any, Final
 
-from mypy.nodes import Expression, IndexExpr, MemberExpr, NameExpr
+from mypy.nodes import MemberExpr, NameExpr
 from mypy.plugin import AttributeContext, MethodContext
 from mypy.typeops import make_simplified_union
 from mypy.types import AnyType, Instance, NoneType, Type, UnionType, get_proper_type
@@ -23,7 +24,6 @@ from spmd_mypy.layout import is_tensor, same_type_variable, unknown_type
 from spmd_mypy.messages import violation_message
 from spmd_mypy.rules import operations as rules
 from spmd_mypy.rules.call import Argument, Call, Verdict, Violation
-from spmd_mypy.rules.kinds import Layout
 
 # Results that torch's annotations leave untyped: what comes out all the same.
 _UNTYPED: Final = {
@@ -47,7 +47,7 @@ class Operations:
 
     def call(self, op: str, ctx: AnyCall) -> Type:
         """A function, method or operator."""
-        found, options = operands(ctx)
+        found, options = operands(op, ctx)
         return self._infer(Site(op, ctx.api, ctx.context, found, options), ctx.default_return_type)
 
     def attribute(self, op: str, ctx: AttributeContext) -> Type:
@@ -86,9 +86,7 @@ class Operations:
             members = t.relevant_items() if isinstance(t, UnionType) else [t]
             if any(any(k is not None for k in self.layouts.read(m) or ()) for m in members):
                 return True
-        if same_type_variable(tensors) is not None if tensors else False:
-            return True
-        return self.bench.uses_spmd(site.api)
+        return (bool(tensors) and same_type_variable(tensors) is not None) or self.bench.uses_spmd(site.api)
 
     def _members(self, site: Site) -> Iterator[list[Operand]]:
         """Every combination of the members of unions among the operands."""
@@ -99,12 +97,9 @@ class Operations:
                 choices.append([replace(o, type=m) for m in members] or [o])
             else:
                 choices.append([o])
-        total = 1
-        for choice in choices:
-            total *= len(choice)
-        if total == 1 or total > _COMBINATIONS:
-            yield [o if total == 1 and c[0] is o else c[0] if total == 1 else o for o, c in zip(site.operands, choices, strict=True)]
-            return
+        total = prod(len(choice) for choice in choices)
+        if total > _COMBINATIONS:
+            choices = [[o] for o in site.operands]
         for members in product(*choices):
             yield list(members)
 
@@ -112,7 +107,8 @@ class Operations:
         arguments = tuple(argument(self.layouts, o) for o in members)
         site.arguments = arguments
         grad = self.bench.gradients_on(site.api, site.context)
-        return rules.judge(Call(site.op, arguments, site.options, grad), self.layouts.size)
+        call = Call(site.op, arguments, site.options, grad)
+        return rules.judge(call, axes=self.layouts.size, rng=self.bench.config.rng)
 
     def _report(
         self, site: Site, members: list[Operand], verdict: Verdict, reported: set[tuple[str, int]]
@@ -184,13 +180,3 @@ class Site:
         self.operands = found
         self.options = options
         self.arguments: tuple[Argument, ...] = ()
-
-
-def base_of(expression: Expression) -> Expression:
-    """The variable that a chain of views starts from: ``x`` of ``x.view(-1)[0]``."""
-    while isinstance(expression, IndexExpr):
-        expression = expression.base
-    return expression
-
-
-__all__ = ["Operations", "Layout"]
