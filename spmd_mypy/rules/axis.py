@@ -14,6 +14,7 @@ nonlinear   no P
 divisor     as nonlinear, where the operand is divided by
 random      as nonlinear; numbers are drawn
 escape      as nonlinear; the value leaves the tensor world
+loss        a backward starts here: no R, which would count the loss once per rank
 index       selects or masks, gets no gradient: R and I go with anything; no P
 shape       only its shape is used
 =========== ==================================================================
@@ -130,6 +131,13 @@ def _index(operands: Sequence[Operand]) -> AxisType | None:
     return join([(without_gradient(kind), at) for kind, at in operands])
 
 
+def _loss(operands: Sequence[Operand]) -> AxisType | None:
+    for kind, at in operands:
+        if kind is not None and kind.letter == "R" and not kind.constant:
+            raise Clash("loss", at)
+    return None
+
+
 def _shape(operands: Sequence[Operand]) -> AxisType | None:
     return ZERO
 
@@ -142,6 +150,7 @@ ROLES: Final[dict[str, Callable[[Sequence[Operand]], AxisType | None]]] = {
     "random": _without_partial("random"),
     "escape": _without_partial("escape"),
     "index": _index,
+    "loss": _loss,
     "shape": _shape,
 }
 

@@ -43,7 +43,7 @@ class Plan:
 
     rule: Rule
     node: Node
-    numbers: tuple[AxisType, ...]
+    numbers: tuple[AxisType | None, ...]
     targets: tuple[int, ...]
     overwrite: bool
     discrete: bool
@@ -95,8 +95,9 @@ class _Binder:
         self.positions: dict[str, list[int]] = {}
         for at, argument in enumerate(call.arguments):
             self.positions.setdefault(renamed.get(argument.param, argument.param), []).append(at)
+        self.unknown = [name for name in operation.parameters if name not in self.positions] if operation else []
         self.bound: set[int] = set()
-        self.numbers: list[AxisType] = []
+        self.numbers: list[AxisType | None] = []
 
     def find(self, parameter: Parameter) -> list[int]:
         for name in parameter.names:
@@ -110,10 +111,27 @@ class _Binder:
             self.bound.update(found)
             return found
         for name in parameter.names:
+            if name in self.unknown:
+                self.unknown.remove(name)
+                return [self._number(None)]
             if self.call.options.get(name) is not None:
-                self.numbers.append(number_kind(self.call.options[name]))
-                return [len(self.call.arguments) + len(self.numbers) - 1]
-        return []
+                return [self._number(number_kind(self.call.options[name]))]
+        return self._rest() if parameter.names == ("*",) else []
+
+    def _number(self, kind: AxisType | None) -> int:
+        """A place for an operand that is no argument."""
+        self.numbers.append(kind)
+        return len(self.call.arguments) + len(self.numbers) - 1
+
+    def _rest(self) -> list[int]:
+        """The tensors that no parameter of the rule has taken."""
+        rest = [
+            at
+            for at, argument in enumerate(self.call.arguments)
+            if argument.layout is not None and at not in self.bound and argument.param != "out"
+        ]
+        self.bound.update(rest)
+        return rest + [self._number(None) for _ in self.unknown]
 
     def bind(self, expression: Expression) -> Node:
         items: list[int | Node] = []
@@ -129,11 +147,7 @@ class _Binder:
     def node(self, expression: Expression) -> Node:
         """The whole expression; tensors that the rule does not name count as nonlinear operands."""
         node = self.bind(expression)
-        rest = [
-            at
-            for at, argument in enumerate(self.call.arguments)
-            if argument.layout is not None and at not in self.bound and argument.param != "out"
-        ]
+        rest = self._rest()
         if not rest:
             return node
         return ("nonlinear", (*rest, node)) if node[1] else ("nonlinear", tuple(rest))
@@ -248,7 +262,7 @@ class _Axis:
         typed = [at for at, kind in enumerate(self._declared()) if kind is not None and not kind.constant]
         if typed and rng == "per-rank":
             self._refuse("per_rank", tuple(typed))
-        if self.new.constant and (self.call.grad or not typed) or rng == "per-rank":
+        if not typed or rng == "per-rank":
             self.new = None
 
     def _declared(self) -> list[AxisType | None]:
@@ -279,17 +293,15 @@ class _Axis:
             return None
         if word == "unknown":
             return None
-        if word == "factory":
-            return FACTORY
         if self.targets and word == "same":
             return next(iter(self.targets.values()))
         return self._value(word)
 
     def _value(self, word: str) -> AxisType | None:
         kind = self.new
-        if kind is ZERO:
+        if kind is ZERO or word == "factory" and all(argument.layout is None for argument in self.call.arguments):
             return FACTORY
-        if word in ("discrete", "detached"):
+        if word in ("discrete", "detached", "factory"):
             return self._fresh(without_gradient(kind))
         if word == "leaf":
             return None if kind is not None and kind.constant else kind
@@ -299,7 +311,7 @@ class _Axis:
         """A fresh constant stays fresh through views and casts."""
         if kind == CONSTANT and self.plan.rule.view:
             tensors = [kind for kind in self._declared() if kind is not None]
-            if tensors and all(kind.factory for kind in tensors):
+            if all(kind.factory for kind in tensors):
                 return FACTORY
         return kind
 

@@ -1,9 +1,9 @@
 """The table of operations: which rule has a name.
 
-The rows lie in this package's modules as text (the notation is ``grammar``'s) under the
-operation's base name.  An operation has many names -- ``torch.add``, ``Tensor.add``, ``Tensor.add_``,
-``Tensor.__add__``, ``Tensor.__iadd__``, ``operator.iadd``, ``torch._foreach_add_`` -- which :func:`find` traces back to
-that one.  Names are looked up and rows read when first asked for, then kept.
+The rows lie in this package's modules as text (the notation is ``grammar``'s) under the operation's base name.  An
+operation has many names -- ``torch.add``, ``Tensor.add``, ``Tensor.add_``, ``Tensor.__add__``, ``Tensor.__iadd__``,
+``operator.iadd``, ``torch._foreach_add_`` -- which :func:`find` traces back to that one.  Rows are read
+when their operation is first asked for, and kept.
 """
 
 from __future__ import annotations
@@ -13,33 +13,61 @@ from functools import cache
 from typing import Final
 
 from spmd_mypy.rules.grammar import Rule, read_row, split_rows
-from spmd_mypy.rules.ops import autograd, creation, elementwise, indexing, layers, linalg, python, reductions, shapes
+from spmd_mypy.rules.ops import (
+    autograd,
+    creation,
+    elementwise,
+    indexing,
+    irrelevant,
+    layers,
+    linalg,
+    modules,
+    python,
+    reductions,
+    shapes,
+)
 
 TABLES: Final = (elementwise, reductions, shapes, indexing, linalg, layers, creation, autograd, python)
+
+Renaming = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
     """An operation as the rules see it.
 
-    ``base`` is the name of its row; ``rules`` are tried in order; ``inplace`` operations write their result to
-    their first argument; ``swapped`` ones (``Tensor.__rsub__`` through a row that is not symmetric) are none.
+    ``base`` is the name of its row; ``rules`` are tried in order.  ``inplace`` operations write their result to
+    their first argument.  ``renamed`` maps formal parameters to the row's; ``parameters`` are a module's own tensors,
+    unknown unless they are given.
     """
 
     base: str
     rules: tuple[Rule, ...]
     inplace: bool = False
-    renamed: tuple[tuple[str, str], ...] = ()
+    renamed: Renaming = ()
+    parameters: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    base: str
+    inplace: bool = False
+    renamed: Renaming = ()
+    parameters: tuple[str, ...] = ()
 
 
 def _rows() -> dict[str, list[str]]:
     rows: dict[str, list[str]] = {}
+    for names in irrelevant.REASONS.values():
+        rows.update(dict.fromkeys(names.split(), [_IRRELEVANT]))
     for table in TABLES:
         rows.update(split_rows(table.ROWS))
     return rows
 
 
+_IRRELEVANT: Final = "shape(*) -> unknown"
 _ROWS: Final = _rows()
+_MODULES: Final = split_rows(modules.MODULES)
 
 # Python's operators, by the name between the underscores.
 _OPERATORS: Final = {
@@ -52,80 +80,106 @@ _OPERATORS: Final = {
     "rrshift": "bitwise_right_shift", "eq": "eq", "ne": "ne", "lt": "lt", "le": "le", "gt": "gt", "ge": "ge",
 }  # fmt: skip
 
-# The function module ``operator`` has other names for some, and calls its parameters a, b and c.
-_OPERATOR_FUNCTIONS: Final = {"inv": "invert", "not_": "not", "truth": "bool", "and_": "and", "or_": "or"}
+# The module ``operator`` has other names for some, and calls its parameters a, b and c.
+_OPERATOR_NAMES: Final = {"inv": "invert", "not_": "not", "truth": "bool", "and_": "and", "or_": "or"}
 _OPERATOR_PARAMETERS: Final = {
     "setitem": (("a", "self"), ("b", "indices"), ("c", "value")),
     "getitem": (("a", "self"), ("b", "indices")),
-    "contains": (("a", "self"), ("b", "element")),
 }
 _TWO_PARAMETERS: Final = (("a", "self"), ("b", "other"))
 
-# Where an operation is found; the row may be under the part after the prefix, or under the last name.
+# Parameters of the ``torch._foreach_`` functions that the row has under another name.
+_FOREACH: Final = {"lerp": (("scalar", "weight"),)}
+_FOREACH_SCALARS: Final = (("scalar", "other"), ("scalars", "other"))
+
+# Where an operation is found; its row is under what follows the first part of that, or under the last name.
 _PREFIXES: Final = (
     "Tensor.", "torch.nn.functional.", "torch._C._nn.", "torch.linalg.", "torch.fft.", "torch.special.",
-    "torch.nn.init.", "torch.nn.utils.", "torch.nn.", "torch.", "builtins.", "math.",
+    "torch.nn.init.", "torch.nn.utils.rnn.", "torch.nn.utils.", "torch.autograd.", "torch.nn.attention.flex_attention.",
+    "torch.nn.parameter.", "torch.nn.", "torch.sparse.", "torch.", "builtins.", "copy.",
 )  # fmt: skip
+_MODULE_PREFIXES: Final = ("torch.nn.modules.", "torch.nn.")
 
 
-def _row(name: str) -> str | None:
-    return name if name in _ROWS else None
-
-
-def _dunder(name: str) -> tuple[str, bool] | None:
-    """The row of a special method, by the name between the underscores, and whether it is in place."""
-    if (found := _row(f"__{name}__")) is not None:
-        return found, False
+def _dunder(name: str) -> _Found | None:
+    """The row of a special method, by the name between the underscores."""
+    if f"__{name}__" in _ROWS:
+        return _Found(f"__{name}__")
     if name in _OPERATORS:
-        return _OPERATORS[name], False
+        return _Found(_OPERATORS[name])
     if name[:1] == "i" and name[1:] in _OPERATORS:
-        return _OPERATORS[name[1:]], True
+        return _Found(_OPERATORS[name[1:]], inplace=True)
     return None
 
 
-def _base(name: str) -> tuple[str, bool] | None:
-    """The row of an operation by its last name, and whether it is in place."""
+def _last_name(name: str) -> _Found | None:
+    """The row of an operation by its last name."""
     if name.startswith("__") and name.endswith("__"):
         return _dunder(name[2:-2])
     if name in _ROWS:
-        return name, False
+        return _Found(name)
     if name.startswith("_foreach_"):
-        return _base(name.removeprefix("_foreach_"))
+        base = name.removeprefix("_foreach_")
+        found = _last_name(base)
+        renamed = _FOREACH.get(base.removesuffix("_"), _FOREACH_SCALARS)
+        return found and _Found(found.base, base.endswith("_"), renamed)
     if name.endswith("_") and name[:-1] in _ROWS:
-        return name[:-1], True
+        return _Found(name[:-1], inplace=True)
     return None
 
 
-def _resolve(op: str) -> tuple[str, bool] | None:
+def _module(op: str) -> _Found | None:
+    """The row of the function that a module of ``torch.nn`` calls."""
+    if not op.startswith(_MODULE_PREFIXES):
+        return None
+    name = op.rpartition(".")[2]
+    if name not in _MODULES:
+        return None
+    base, *parameters = _MODULES[name][0].split()
+    return _Found(base, renamed=modules.RENAMED.get(name, ()), parameters=tuple(parameters))
+
+
+def _resolve(op: str) -> _Found | None:
     if op in _ROWS:
-        return op, False
+        return _Found(op)
     for prefix in _PREFIXES:
         if op.startswith(prefix):
             name = op[len(prefix) :]
-            qualified = prefix.removeprefix("torch.") + name
+            # "linalg.norm", "nn.Parameter", "rnn.pack_sequence": the last part of the prefix tells apart.
+            qualified = prefix.rstrip(".").rpartition(".")[2] + "." + name
             if qualified in _ROWS:
-                return qualified, False
-            return _base(name) if "." not in name else None
+                return _Found(qualified)
+            return _last_name(name) if "." not in name else None
     return None
+
+
+def _operator(name: str) -> _Found | None:
+    """The row of a function of the module ``operator``."""
+    name = _OPERATOR_NAMES.get(name, name)
+    found = _dunder(name)
+    return found and _Found(found.base, found.inplace, _OPERATOR_PARAMETERS.get(name, _TWO_PARAMETERS))
 
 
 @cache
 def find(op: str) -> Operation | None:
     """The operation of that name, or None where the table has none; ``op`` is named as in ``Call.op``."""
     module, _, name = op.rpartition(".")
-    renamed: tuple[tuple[str, str], ...] = ()
     if module in ("operator", "_operator"):
-        name = _OPERATOR_FUNCTIONS.get(name, name)
-        renamed = _OPERATOR_PARAMETERS.get(name, _TWO_PARAMETERS)
-        found = _dunder(name)
+        found = _operator(name)
+    elif module == "math":
+        found = _Found("item")
     else:
-        found = _resolve(op)
+        found = _module(op) or _resolve(op)
     if found is None:
         return None
-    base, inplace = found
-    return Operation(base, read_row(_ROWS[base]), inplace, renamed)
+    return Operation(found.base, read_row(_ROWS[found.base]), found.inplace, found.renamed, found.parameters)
 
 
 def known(op: str) -> bool:
-    """Whether the table has a rule for that name."""
+    """Whether the table has a row for that name (it may say that nothing is to be said)."""
     return find(op) is not None
+
+
+def bases() -> dict[str, tuple[Rule, ...]]:
+    """All rows, read: base name to rules.  For the documentation and the tests."""
+    return {name: read_row(lines) for name, lines in _ROWS.items()}

@@ -1,64 +1,87 @@
-"""Operations on corresponding elements: sums, products, and functions of single elements."""
+"""Operations on corresponding elements: sums, products, functions of single elements, casts and fills."""
 
 from __future__ import annotations
 
 from typing import Final
 
 ROWS: Final = """
-# Sums
+# Sums.
 add sub subtract rsub: linear(self, other) pointwise
 neg negative positive: linear(self) pointwise
-lerp: linear(self, product(linear(end, self), weight)) pointwise
+lerp: linear(self, product(linear(end|tensors1, self), weight|weights)) pointwise
 addcmul: linear(self, product(tensor1, tensor2)) pointwise
 addcdiv: linear(self, product(tensor1, divisor(tensor2))) pointwise
 complex: linear(real, imag) pointwise
 where: product(linear(self, other), index(condition)) pointwise
 masked_fill: product(linear(self, value), index(mask)) pointwise
-conj conj_physical resolve_conj resolve_neg: linear(self) pointwise view
 
-# Products
-mul multiply ldexp: product(self, nonlinear(other)) pointwise
+# Products.
 mul multiply: product(self, other) pointwise
 div divide true_divide: product(self, divisor(other)) pointwise
     if rounding_mode: nonlinear(self, other) pointwise
 rdiv: product(other, divisor(self)) pointwise
+ldexp xlogy xlog1py: product(self, nonlinear(other)) pointwise
 polar: product(abs, nonlinear(angle)) pointwise
-xlogy special.xlogy: product(self, nonlinear(other)) pointwise
-xlog1py: product(self, nonlinear(other)) pointwise
-bitwise_left_shift: product(self, nonlinear(other)) -> same pointwise
-rlshift: nonlinear(self, other) -> discrete pointwise
+bitwise_left_shift: product(self, nonlinear(other)) pointwise
+rlshift: product(other, nonlinear(self)) pointwise
 
-# One element at a time
-abs absolute acos arccos acosh arccosh angle asin arcsin asinh arcsinh atan arctan atanh arctanh ceil cos cosh
-deg2rad_ digamma erf erfc erfinv exp exp2 expm1 fix floor frac i0 lgamma log log10 log1p log2 logit mvlgamma
-polygamma reciprocal round rsqrt sgn sigmoid sign sin sinc sinh sqrt square tan tanh trunc: nonlinear(self) pointwise
-deg2rad rad2deg: linear(self) pointwise
-nan_to_num: nonlinear(self) pointwise
+# Linear functions of one element.
+deg2rad rad2deg conj conj_physical resolve_conj resolve_neg real imag: linear(self) pointwise view
+
+# Functions of one element.
+abs absolute acos arccos acosh arccosh angle asin arcsin asinh arcsinh atan arctan atanh arctanh ceil cos cosh digamma
+erf erfc erfcx erfinv exp exp2 expit expm1 fix floor frac i0 i0e i1 i1e lgamma gammaln log log10 log1p log2 log_ndtr
+logit ndtr ndtri psi reciprocal rsqrt sgn sigmoid sign sin sinc sinh sqrt square tan tanh trunc round nan_to_num entr
+airy_ai bessel_j0 bessel_j1 bessel_y0 bessel_y1 modified_bessel_i0 modified_bessel_i1 modified_bessel_k0
+modified_bessel_k1 scaled_modified_bessel_k0 scaled_modified_bessel_k1 spherical_bessel_j0: nonlinear(self) pointwise
+mvlgamma multigammaln: nonlinear(self, p) pointwise
+polygamma: nonlinear(self|n, n|input) pointwise
 clamp clip: nonlinear(self, min, max) pointwise
-clamp_min: nonlinear(self, min) pointwise
-clamp_max: nonlinear(self, max) pointwise
+clamp_min: nonlinear(self, min|other) pointwise
+clamp_max: nonlinear(self, max|other) pointwise
+frexp: nonlinear(self) -> same, discrete
 
-# Two or three elements
-atan2 arctan2 copysign dist fmod hypot logaddexp logaddexp2 maximum minimum fmax fmin nextafter remainder
-floor_divide heaviside igamma igammac gcd lcm float_power: nonlinear(self, other|exponent) pointwise
-pow: nonlinear(self, exponent|other) pointwise
+# Functions of two elements.
+atan2 arctan2 copysign fmod hypot logaddexp logaddexp2 maximum minimum fmax fmin nextafter remainder floor_divide
+igamma igammac gammainc gammaincc gcd lcm zeta: nonlinear(self, other) pointwise
+heaviside: nonlinear(self, values) pointwise
+float_power pow: nonlinear(self, exponent|other) pointwise
     if exponent=1: linear(self) pointwise
+    if other=1: linear(self) pointwise
 rpow: nonlinear(self, other) pointwise
+chebyshev_polynomial_t chebyshev_polynomial_u chebyshev_polynomial_v chebyshev_polynomial_w hermite_polynomial_h
+hermite_polynomial_he laguerre_polynomial_l legendre_polynomial_p shifted_chebyshev_polynomial_t
+shifted_chebyshev_polynomial_u shifted_chebyshev_polynomial_v shifted_chebyshev_polynomial_w: nonlinear(x|input, n)
 
-# To bool or integers
-eq equal not_equal ne lt less le less_equal gt greater ge greater_equal isclose allclose logical_and logical_or
-logical_xor: nonlinear(self, other) -> discrete pointwise
+# To bools or integers.
+eq ne not_equal lt less le less_equal gt greater ge greater_equal isclose logical_and logical_or logical_xor
+bitwise_and bitwise_or bitwise_xor bitwise_right_shift __and__ __or__
+__xor__: nonlinear(self, other) -> discrete pointwise
 logical_not isnan isinf isfinite isneginf isposinf isreal signbit bitwise_not: nonlinear(self) -> discrete pointwise
-bitwise_and bitwise_or bitwise_xor bitwise_right_shift: nonlinear(self, other) -> discrete pointwise
 
-# Casts
-to type float double half bfloat16 cfloat cdouble chalf: linear(self, shape(other)) pointwise view
-long int short char byte bool: linear(self) -> discrete pointwise view
-clone contiguous cpu cuda pin_memory alias: linear(self) pointwise view
+# Casts and copies.
+to: linear(self, shape(other|tensor)) pointwise view
+type: linear(self) pointwise view
 type_as: linear(self, shape(other)) pointwise view
+float double half bfloat16 cfloat cdouble chalf cpu cuda xpu ipu mtia hpu clone contiguous pin_memory alias_copy
+as_subclass to_dense to_mkldnn share_memory_ coalesce: linear(self) pointwise view
+long int short char byte bool: linear(self) -> discrete pointwise view
 
-# Writes
-copy: linear(src|other) overwrites=self
-zero: shape(self) overwrites=self
-fill: linear(value) overwrites=self
+# Fills and copies into.
+copy_: linear(other|src) overwrites=self pointwise
+zero zero_: shape(self) overwrites=self
+fill: linear(value, shape(self))
+fill_: linear(value) overwrites=self
+fill_diagonal_: linear(self, fill_value)
+set_: linear(source) overwrites=self
+apply_: nonlinear(self) writes=self
+map_: nonlinear(self, other) writes=self
+map2_: nonlinear(self, x, y) writes=self
+
+# Quantised values are rounded.
+quantize_per_tensor: nonlinear(self, scale, zero_point, tensors, scales, zero_points)
+quantize_per_channel: nonlinear(self, scales, zero_points)
+quantize_per_tensor_dynamic dequantize int_repr q_per_channel_scales q_per_channel_zero_points
+choose_qparams_optimized: nonlinear(self|tensors)
+fake_quantize_per_channel_affine fake_quantize_per_tensor_affine fused_moving_avg_obs_fake_quant: nonlinear(*)
 """

@@ -1,12 +1,18 @@
-"""Python's own functions and conversions."""
+"""Python's own functions and conversions, where tensors go into them."""
 
 from __future__ import annotations
 
 from typing import Final
 
 ROWS: Final = """
-item tolist numpy __float__ __int__ __bool__ __format__ builtins.float builtins.int builtins.bool builtins.print
-builtins.str: escape(self|args|values|object|x)
+# A Python value is read: every rank sees its own.
+item tolist numpy __array__ __float__ __int__ __long__ __index__ __complex__ __bool__ __nonzero__ __format__ __repr__
+__str__ is_nonzero __contains__ __not__ builtins.float builtins.int builtins.bool builtins.complex builtins.str
+builtins.repr builtins.format builtins.print builtins.all builtins.any builtins.min builtins.max builtins.sorted
+builtins.hex builtins.oct builtins.bin: escape(*)
+
 builtins.sum: linear(iterable, start)
-builtins.abs: nonlinear(x)
+builtins.abs builtins.round builtins.pow builtins.divmod: nonlinear(*)
+builtins.list builtins.tuple builtins.iter builtins.next builtins.reversed builtins.enumerate: linear(*)
+copy.copy copy.deepcopy __deepcopy__: linear(x|self) pointwise view
 """
