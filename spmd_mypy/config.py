@@ -248,7 +248,18 @@ def _flags(table: _Table, axes: tuple[Axis, ...]) -> tuple[dict[str, Any], froze
 
 
 _KEYS: Final = frozenset(
-    {"axes", "meshes", "default_axis", "grad_reduced", "strict", "rng", "groups", "rules", "overrides", "configurations"}
+    {
+        "axes",
+        "meshes",
+        "default_axis",
+        "grad_reduced",
+        "strict",
+        "rng",
+        "groups",
+        "rules",
+        "overrides",
+        "configurations",
+    }
 )
 _INI_LISTS: Final = frozenset({"axes", "grad_reduced"})
 

@@ -23,7 +23,6 @@ from mypy.types import (
     TypeVarType,
     UnionType,
     get_proper_type,
-    get_proper_types,
 )
 
 from spmd_mypy.config import Config
@@ -237,21 +236,26 @@ def show_slot(kind: AxisType, axis: str) -> str:
     return f"S[{axis}, {kind.dim}]" if kind.dim is not None else f"{kind.letter}[{axis}]"
 
 
-def tensors_in(t: Type) -> list[ProperType]:
+_DEPTH: Final = 4  # aliases such as nested sequences are recursive types
+
+
+def tensors_in(t: Type, depth: int = _DEPTH) -> list[ProperType]:
     """The tensor types inside a container type (list, tuple, dict of tensors), unions kept whole."""
     t = get_proper_type(t)
-    if isinstance(t, UnionType):
-        members = get_proper_types(t.relevant_items())
-        if any(is_tensor(member) for member in members):
-            return [t]
-        return [found for member in members for found in tensors_in(member)]
     if is_tensor(t):
         return [t]
-    if isinstance(t, TupleType):
-        return [found for item in t.items for found in tensors_in(item)]
-    if isinstance(t, Instance) and t.type.fullname in CONTAINERS and t.args:
-        return tensors_in(t.args[-1])
-    return []
+    if depth == 0:
+        return []
+    inner: Sequence[Type] = ()
+    if isinstance(t, UnionType):
+        inner = t.relevant_items()
+        if any(is_tensor(member) for member in inner):
+            return [t]
+    elif isinstance(t, TupleType):
+        inner = t.items
+    elif isinstance(t, Instance) and t.type.fullname in CONTAINERS and t.args:
+        inner = t.args[-1:]
+    return [found for item in inner for found in tensors_in(item, depth - 1)]
 
 
 def same_type_variable(types: Sequence[Type]) -> Type | None:

@@ -82,6 +82,40 @@ def short_name(op: str) -> str:
     return name
 
 
+# ---- gradients
+
+
+def loss_message(name: str, kind: AxisType, axis: str) -> Message:
+    """A loss from which backward must not start."""
+    text = REASONS["loss"].clause.format(first=name, kind=word(kind), axis=axis)
+    if kind.letter == "R":
+        return Message(
+            "loss",
+            f"{text}: each rank would count the same loss, and gradients come out too large",
+            (f"make it I where it is reduced (dst=I), or convert({name}, {axis}, src=R, dst=P) (backward: {_KEPT})",),
+        )
+    return Message(
+        "loss",
+        f"{text}: each rank has a loss of its own, and nothing sums their gradients",
+        (
+            f"if the loss is the sum over the ranks: reinterpret({name}, {axis}, src=V, dst=P); "
+            f"if a wrapper averages the gradients over {axis}: name it in grad_reduced ([tool.spmd-mypy])",
+        ),
+    )
+
+
+_KEPT = "the gradient is kept on one rank, zero on the others"
+
+
+def parameter_message(axis: str) -> str:
+    """A parameter declared R where nobody sums its gradient."""
+    return (
+        f"a parameter that is Replicate on {axis} gets a Partial gradient there, and nothing sums it: "
+        f"declare it I[{axis}] and convert it where it is used (convert(w, {axis}, src=I, dst=R), backward: all_reduce), "
+        f'or name "{axis.lower()}" in grad_reduced ([tool.spmd-mypy]) if a wrapper sums it'
+    )
+
+
 # ---- collectives
 
 

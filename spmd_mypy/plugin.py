@@ -26,10 +26,22 @@ from mypy.types import Type
 
 from spmd_mypy import __version__, compat
 from spmd_mypy.config import ConfigError, load
-from spmd_mypy.fullnames import GENERIC_TENSORS, GROUP, RUNTIME, SHARD, TENSOR_ALIASES, TYPES, canonical
+from spmd_mypy.fullnames import (
+    GENERIC_TENSORS,
+    GROUP,
+    RUNTIME,
+    SHARD,
+    TENSOR,
+    TENSOR_ALIASES,
+    TENSOR_BASE,
+    TYPES,
+    canonical,
+)
+from spmd_mypy.hooks import untyped
 from spmd_mypy.hooks.annotations import Annotations, make_generic
 from spmd_mypy.hooks.base import Workbench
 from spmd_mypy.hooks.collectives import Collectives
+from spmd_mypy.hooks.gradients import Gradients
 from spmd_mypy.hooks.operations import Operations
 from spmd_mypy.rules.ops import known
 
@@ -73,9 +85,14 @@ class SpmdPlugin(Plugin):
         self.annotations = Annotations(self.config, self.bench.layouts)
         self.operations = Operations(self.bench)
         self.collectives = Collectives(self.bench)
+        self.gradients = Gradients(self.bench)
         self._functions: dict[str, FunctionHook | None] = self._named_functions()
-        self._methods: dict[str, MethodHook | None] = {}
-        self._attributes: dict[str, AttributeHook | None] = {}
+        self._methods: dict[str, MethodHook | None] = {
+            "torch._tensor.Tensor.backward": self._guard(self.gradients.backward)
+        }
+        self._attributes: dict[str, AttributeHook | None] = {
+            f"{base}.grad": self._guard(self.gradients.grad) for base in (TENSOR, TENSOR_BASE)
+        }
         self._types = self._named_types()
 
     # ---- tables by full name
@@ -85,7 +102,10 @@ class SpmdPlugin(Plugin):
         for module, names in (("collectives", _COLLECTIVES), ("local", _LOCAL)):
             for name in names:
                 table[f"{RUNTIME}.{module}.{name}"] = self._guard(partial(self.collectives.call, name))
+        table[untyped.ADD_DOCSTR] = self._guard(untyped.documented)
         table[f"{RUNTIME}.local.axis_index"] = self._guard(self.collectives.axis_index)
+        table["torch.autograd.backward"] = self._guard(self.gradients.autograd_backward)
+        table["torch.autograd.grad"] = self._guard(self.gradients.autograd_grad)
         table[f"{RUNTIME}.local.axis_size"] = self._guard(self.collectives.axis_size)
         return table
 
@@ -193,5 +213,3 @@ def default_of(ctx: Any) -> Type:
 def plugin(version: str) -> type[Plugin]:
     """mypy's entry point."""
     return SpmdPlugin
-
-

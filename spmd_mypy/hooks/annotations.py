@@ -14,6 +14,7 @@ from mypy.types import (
     PlaceholderType,
     ProperType,
     RawExpressionType,
+    TupleType,
     Type,
     TypeOfAny,
     TypeVarId,
@@ -26,8 +27,10 @@ from mypy.types import (
 
 from spmd_mypy import codes
 from spmd_mypy.config import Config
-from spmd_mypy.fullnames import GROUP, MESH_AXIS, SHARD, SPMD_TYPE, TENSOR
-from spmd_mypy.layout import KINDS, Layouts, unknown_type
+from spmd_mypy.fullnames import GROUP, MESH_AXIS, PARAMETER, SHARD, SPMD_TYPE, TENSOR
+from spmd_mypy.layout import KINDS, Layouts, axis_type, unknown_type
+from spmd_mypy.messages import parameter_message
+from spmd_mypy.rules.gradients import judge_parameter
 
 _TUPLES: Final = frozenset({"tuple", "Tuple", "typing.Tuple", "builtins.tuple"})
 
@@ -69,9 +72,19 @@ class Annotations:
         if info is None or not info.defn.type_vars:
             return ctx.api.analyze_type_with_type_info(info, [], ctx.context, False) if info else unknown_type()
         argument = self._layout_argument(ctx, list(unbound.args)) if unbound.args else self._bare()
+        if class_name == PARAMETER:
+            self._check_parameter(ctx, argument)
         result = Instance(info, [argument], unbound.line, unbound.column)
         result.end_line, result.end_column = unbound.end_line, unbound.end_column
         return result
+
+    def _check_parameter(self, ctx: AnalyzeTypeContext, argument: Type) -> None:
+        argument = get_proper_type(argument)
+        if isinstance(argument, TupleType):
+            layout = tuple(axis_type(slot) for slot in argument.items)
+            for violation in judge_parameter(layout, self.config.reduced):
+                text = parameter_message(self.config.axes[violation.axis].cls)
+                ctx.api.fail(text, ctx.context, code=codes.GRAD)
 
     @staticmethod
     def _bare() -> Type:
@@ -191,7 +204,9 @@ class Annotations:
         result = ctx.api.analyze_type_with_type_info(info, arguments, ctx.context, False)
         if isinstance(result, Instance) and len(result.args) == 2:
             dim = get_proper_type(result.args[1])
-            if not isinstance(dim, LiteralType | AnyType | TypeVarType) or isinstance(getattr(dim, "value", 0), bool | str):
+            if not isinstance(dim, LiteralType | AnyType | TypeVarType) or isinstance(
+                getattr(dim, "value", 0), bool | str
+            ):
                 self._fail(ctx, "the tensor dim of S is an int: S[TP, 0]")
                 return result.copy_modified(args=[result.args[0], unknown_type()])
         return result
@@ -216,5 +231,3 @@ class Annotations:
     @staticmethod
     def _fail(ctx: AnalyzeTypeContext, message: str) -> None:
         ctx.api.fail(message, ctx.context, code=codes.ANNOTATION)
-
-

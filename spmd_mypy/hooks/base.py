@@ -49,7 +49,9 @@ class Workbench:
 
     # ---- errors
 
-    def fail(self, api: Any, context: Context, code: ErrorCode | str, message: str, notes: tuple[str, ...] = ()) -> None:
+    def fail(
+        self, api: Any, context: Context, code: ErrorCode | str, message: str, notes: tuple[str, ...] = ()
+    ) -> None:
         """Report an error, and notes that say what to write instead."""
         code = _BY_SHORT[code] if isinstance(code, str) else code
         self.watcher.watch(compat.errors_of(api))

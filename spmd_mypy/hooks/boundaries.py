@@ -14,8 +14,8 @@ from mypy.errorcodes import ErrorCode
 from mypy.options import Options
 
 from spmd_mypy import codes
-from spmd_mypy.rules.conversions import conversion
 from spmd_mypy.rules.collectives import same_dim
+from spmd_mypy.rules.conversions import conversion
 from spmd_mypy.rules.kinds import AxisType
 from spmd_mypy.source import slice_of
 from spmd_mypy.spelling import Slot, Spelled, parse, prettify, slot_of
@@ -101,7 +101,7 @@ def accepts(got: Spelled, want: Spelled, *, layouts: bool = True) -> bool:
 def _accepts_other(got: Spelled, want: Spelled, layouts: bool) -> bool:
     if got == want:
         return True
-    if got.short != want.short and not (got.short in _NARROWER.get(want.short, ())):
+    if got.short != want.short and got.short not in _NARROWER.get(want.short, ()):
         return False
     if len(got.args) != len(want.args):
         return False
@@ -178,8 +178,7 @@ def _same(got: Spelled, want: Spelled) -> bool:
     """Whether two types print alike to users: constants are R, and say nothing on axes that are left out."""
     if got.is_tensor and want.is_tensor and got.short == want.short:
         return all(
-            a.kind == b.kind
-            or (a.kind is not None and a.kind.constant and (b.kind is None or b.kind.letter == "R"))
+            a.kind == b.kind or (a.kind is not None and a.kind.constant and (b.kind is None or b.kind.letter == "R"))
             for a, b in _pairs(got, want)
         ) and (got.slots() is not None) == (want.slots() is not None)
     if got.short != want.short or len(got.args) != len(want.args):

@@ -18,21 +18,14 @@ from mypy.typeops import make_simplified_union
 from mypy.types import AnyType, Instance, NoneType, Type, UnionType, get_proper_type
 
 from spmd_mypy import compat
+from spmd_mypy.hooks import untyped
 from spmd_mypy.hooks.arguments import AnyCall, Operand, argument, operands
 from spmd_mypy.hooks.base import Workbench
-from spmd_mypy.layout import is_tensor, same_type_variable, unknown_type
+from spmd_mypy.layout import is_tensor, same_type_variable
 from spmd_mypy.messages import violation_message
 from spmd_mypy.rules import operations as rules
 from spmd_mypy.rules.call import Argument, Call, Verdict, Violation
 
-# Results that torch's annotations leave untyped: what comes out all the same.
-_UNTYPED: Final = {
-    "Tensor.split": "tuple", "torch.split": "tuple", "Tensor.norm": "tensor", "torch.norm": "tensor",
-    "torch.nn.functional.normalize": "tensor", "Tensor.__rdiv__": "tensor", "Tensor.__rpow__": "tensor",
-    "Tensor.unflatten": "tensor", "Tensor.stft": "tensor", "torch.stft": "tensor", "Tensor.istft": "tensor",
-    "operator.iadd": "first", "operator.isub": "first", "operator.imul": "first", "operator.itruediv": "first",
-    "operator.imatmul": "tensor",
-}  # fmt: skip
 _COMBINATIONS: Final = 16  # more members than this in a call's unions are not told apart
 
 
@@ -110,9 +103,7 @@ class Operations:
         call = Call(site.op, arguments, site.options, grad)
         return rules.judge(call, axes=self.layouts.size, rng=self.bench.config.rng)
 
-    def _report(
-        self, site: Site, members: list[Operand], verdict: Verdict, reported: set[tuple[str, int]]
-    ) -> None:
+    def _report(self, site: Site, members: list[Operand], verdict: Verdict, reported: set[tuple[str, int]]) -> None:
         for violation in verdict.violations:
             key = (violation.reason, violation.axis)
             if key in reported or self._really_unknown(site, violation):
@@ -154,20 +145,10 @@ class Operations:
     def _result(self, site: Site, verdict: Verdict, default: Type) -> Type:
         written = [self.layouts.write(layout) for layout in verdict.results]
         if isinstance(get_proper_type(default), AnyType):
-            default = self._untyped(site, default)
+            default = untyped.result(self.layouts, site.op, default, len(written) > 1)
         if not written or isinstance(get_proper_type(default), NoneType):
             return default
         return self.layouts.put(default, written)
-
-    def _untyped(self, site: Site, default: Type) -> Type:
-        shape = _UNTYPED.get(site.op)
-        if shape is None:
-            return default
-        tensor = self.layouts.tensor(unknown_type())
-        if shape == "tuple":
-            info = self.layouts.info("builtins.tuple")
-            return Instance(info, [tensor]) if info is not None else default
-        return tensor
 
 
 class Site:
