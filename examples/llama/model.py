@@ -51,7 +51,7 @@ from spmd_runtime import (
 )
 
 Tokens = Tensor[V[DP], R[TP]]  # (s, b) token ids: every tp rank has all of its dp rank's tokens
-Whole = Tensor[V[DP], R[TP]]  # (s, b, d) what column-parallel weights multiply
+Whole = Tensor[V[DP], R[TP]]  # whole on every tp rank, used by each for itself: what column-parallel weights multiply
 Summand = Tensor[V[DP], P[TP]]  # (s, b, d) what row-parallel weights give: one summand per tp rank
 Same = Tensor[V[DP], I[TP]]  # (s, b, d) the hidden state without sequence parallelism
 Cut = Tensor[V[DP], S[TP, Literal[0]]]  # (s/tp, b, d) the hidden state with it
@@ -125,7 +125,8 @@ def own_rows(ids: Tokens, rows: int) -> tuple[Own, Own]:
 
     The offset is a tensor, ``axis_index(TP)``, not a Python number: the graph is then the same on every rank.
     """
-    local = ids - axis_index(TP) * rows
+    first: Tensor[R[DP], V[TP]] = axis_index(TP) * rows
+    local = ids - first
     return local.clamp(0, rows - 1), (local >= 0) & (local < rows)
 
 
@@ -168,7 +169,7 @@ def vocab_parallel_cross_entropy(logits: Own, targets: Tokens) -> Loss:
     logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
     row, ours = own_rows(targets, logits.shape[-1])
     # Only for range: the maximum cancels, so it carries no gradient. One float per token and rank is gathered.
-    peak = all_gather(logits.detach().amax(-1), TP, src=V, dst=R).amax(0)  # (s, b)
+    peak: Whole = all_gather(logits.detach().amax(-1), TP, src=V, dst=R).amax(0)  # (s, b)
     logits = logits - peak.unsqueeze(-1)
     own_sum: Summand = logits.exp().sum(-1)
     log_sum = all_reduce(own_sum, TP, src=P, dst=I).log()

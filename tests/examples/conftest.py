@@ -2,32 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Final
 
 import pytest
 
-from tests.examples import mutations, pool
+from tests.examples import mutations
 from tests.examples.static import Report, check_all
+from tests.examples.worker import Job, Outcome, run_jobs
 
-# Each plain job is one step of a variant; a key is (id, model), the id "" for the example as it is.
-VARIANTS: dict[str, dict[str, Any]] = {"": {}, "recompute": {"recompute": True}, "bf16": {"bf16": True}}
-Results = dict[tuple[str, str], list[Any]]
+MODELS: Final = ("tp", "sp")
+# (mutation id or variant, model) -> outcome per rank; the variant "" is the example as it is.
+Results = dict[tuple[str, str], list[Outcome]]
 
 
 @pytest.fixture(scope="session")
 def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
     """What every variant and every mutated copy of the example gives, per rank of a 2 x 2 mesh."""
-    jobs: dict[tuple[str, str], dict[str, Any]] = {}
-    for variant, options in VARIANTS.items():
-        for model in ("tp", "sp"):
-            jobs[variant, model] = {"folder": str(mutations.LLAMA.parent), "model": model, **options}
+    examples = mutations.LLAMA.parent
+    jobs = {("", model): Job(examples, model) for model in MODELS}
+    jobs |= {("recompute", model): Job(examples, model, recompute=True) for model in MODELS}
+    jobs |= {("bf16", model): Job(examples, model, bf16=True) for model in MODELS}
     copies = tmp_path_factory.mktemp("copies")
     for mutation in mutations.read():
         folder = mutations.write_copy(copies, mutation)
-        for model in mutation.models:
-            jobs[mutation.id, model] = {"folder": str(folder), "model": model}
-    rows = pool.run_jobs(list(jobs.values()), tmp_path_factory.mktemp("pool"), timeout=300)
-    return dict(zip(jobs, rows, strict=True))
+        jobs |= {(mutation.id, model): Job(folder, model) for model in mutation.models}
+    return dict(zip(jobs, run_jobs(list(jobs.values()), timeout=240), strict=True))
 
 
 @pytest.fixture(scope="session")

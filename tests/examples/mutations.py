@@ -18,7 +18,7 @@ SOURCES: Final = ("__init__.py", "model.py", "step.py")
 # A mutated line may use names that the file has no use for; they are imported on a line that is there already, so that
 # line numbers stay.
 _FUTURE: Final = "from __future__ import annotations\n"
-_IMPORTS: Final = "from __future__ import annotations; from spmd_runtime import DP, S, reduce_scatter, reinterpret\n"
+_IMPORTS: Final = "from __future__ import annotations; from spmd_runtime import DP, S, reduce_scatter\n"
 
 
 @dataclass(frozen=True)

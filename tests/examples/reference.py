@@ -66,5 +66,4 @@ def loss_and_gradients(
     """The loss and the gradient of every parameter, by autograd."""
     params = {name: tensor.detach().clone().requires_grad_() for name, tensor in state.items()}
     value = loss(params, tokens, targets, config)
-    value.backward()
-    return value.detach(), {name: param.grad for name, param in params.items() if param.grad is not None}
+    return value.detach(), dict(zip(params, torch.autograd.grad(value, list(params.values())), strict=True))

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import argparse
-from typing import Any
+from types import SimpleNamespace
 
 import pytest
 import torch
 
 from tests.examples import reference, worker
-from tests.examples.conftest import Results
+from tests.examples.conftest import MODELS, Results
 
 TOLERANCE = 1e-9
-MODELS = ("tp", "sp")
 
 
 def part(full: torch.Tensor, dim: int | None, tp_rank: int) -> torch.Tensor:
@@ -30,14 +28,14 @@ def distance(a: torch.Tensor, b: torch.Tensor) -> float:
 @pytest.fixture(scope="module")
 def expected(results: Results) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
     """Loss and gradients of the reference, by the parameters' names."""
-    row = results["", "tp"][0]
-    assert not isinstance(row, str), row
-    dims, shapes = row["dims"], {name: list(grad.shape) for name, grad in row["grads"].items()}
-    for name, dim in dims.items():
+    outcome = results["", "tp"][0]
+    assert not outcome.error
+    shapes = {name: list(grad.shape) for name, grad in outcome.grads.items()}
+    for name, dim in outcome.dims.items():
         if dim is not None:
             shapes[name][dim] *= worker.MESH[1]
     state = worker.whole_state({name: torch.Size(shape) for name, shape in shapes.items()})
-    config = argparse.Namespace(**worker.SIZES, rope_theta=10_000.0, norm_eps=1e-5)
+    config = SimpleNamespace(**worker.SIZES, rope_theta=10_000.0, norm_eps=1e-5)
     tokens, targets = worker.whole_batch()
     return reference.loss_and_gradients(state, tokens.T, targets.T, config)
 
@@ -48,17 +46,14 @@ def test_loss_and_every_gradient_equal_one_process(
     results: Results, expected: tuple[torch.Tensor, dict[str, torch.Tensor]], variant: str, model: str
 ) -> None:
     loss, grads = expected
-    for rank, row in enumerate(results[variant, model]):
-        assert not isinstance(row, str), row
-        assert row["loss"].dtype == torch.float64
-        assert distance(row["loss"], loss) < TOLERANCE
-        assert row["grads"].keys() == grads.keys()
-        far = {
-            name: d
-            for name, grad in row["grads"].items()
-            if not (d := distance(grad, part(grads[name], row["dims"][name], rank % worker.MESH[1]))) < TOLERANCE
-        }
-        assert not far, f"rank {rank}"
+    for rank, outcome in enumerate(results[variant, model]):
+        assert not outcome.error
+        assert outcome.loss.dtype == torch.float64
+        assert distance(outcome.loss, loss) < TOLERANCE
+        assert outcome.grads.keys() == grads.keys()
+        own = {name: part(grad, outcome.dims[name], rank % worker.MESH[1]) for name, grad in grads.items()}
+        far = {name: distance(grad, own[name]) for name, grad in outcome.grads.items()}
+        assert not {name: d for name, d in far.items() if not d < TOLERANCE}, f"rank {rank}"
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -66,7 +61,10 @@ def test_gradient_norm_is_of_the_whole_model(
     results: Results, expected: tuple[torch.Tensor, dict[str, torch.Tensor]], model: str
 ) -> None:
     norm = torch.stack([grad.norm() for grad in expected[1].values()]).norm()
-    assert all(distance(row["norm"], norm) < TOLERANCE for row in results["", model])
+    for outcome in results["", model]:
+        assert distance(outcome.norm, norm) < TOLERANCE
+        for name, grad in outcome.clipped.items():
+            assert distance(grad * norm, outcome.grads[name]) < 1e-5  # 1e-6 is added to the norm before the division
 
 
 def test_reference_is_a_function_of_every_parameter(
@@ -78,8 +76,7 @@ def test_reference_is_a_function_of_every_parameter(
 @pytest.mark.parametrize("model", MODELS)
 def test_autocast_to_bfloat16_stays_near(results: Results, model: str) -> None:
     """bf16 has 8 bits of mantissa: the loss moves a little, and does move."""
-    exact: dict[str, Any] = results["", model][0]
-    rounded = results["bf16", model][0]
-    assert not isinstance(rounded, str), rounded
-    assert 1e-6 < distance(rounded["loss"], exact["loss"]) < 0.05
-    assert all(grad.isfinite().all() for grad in rounded["grads"].values())
+    exact, rounded = results["", model][0], results["bf16", model][0]
+    assert not rounded.error
+    assert 1e-6 < distance(rounded.loss.double(), exact.loss) < 0.05
+    assert all(grad.isfinite().all() for grad in rounded.grads.values())

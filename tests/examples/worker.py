@@ -1,31 +1,52 @@
-"""One rank of the pool that runs the example and its mutated copies; see :mod:`tests.examples.pool`.
-
-``python worker.py RANK FOLDER``: FOLDER has ``jobs.json``; the results go to ``FOLDER/RANK.pt``, one per job: either
-``{"loss": ..., "norm": ..., "grads": {...}, "dims": {...}}`` or the text of the exception.
-"""
+"""What one rank of a 2 x 2 mesh (dp, tp) does with the example and with copies of it."""
 
 from __future__ import annotations
 
 import importlib
-import json
+import io
 import sys
 import traceback
-from datetime import timedelta
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import torch
-import torch.distributed as dist
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 
 from spmd_runtime import use_mesh
+from tests.runtime import gloo
 
 MESH = (2, 2)  # dp, tp
 # Sizes such that no two dims that a wrong collective could confuse are equal, and every cut has more than one row.
 SIZES = {"vocab": 28, "dim": 24, "layers": 2, "heads": 4, "kv_heads": 2, "ffn": 14}
 LENGTH, BATCH = 8, 6  # tokens per sequence; sequences of all dp ranks together
-COLLECTIVE_TIMEOUT = timedelta(seconds=30)
+
+
+@dataclass(frozen=True)
+class Job:
+    """One step of the package ``llama`` in ``folder``; ``model`` is "tp" or "sp"."""
+
+    folder: Path
+    model: str
+    recompute: bool = False
+    bf16: bool = False
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one rank got: the loss, the gradients before and after clipping, their norm, how parameters are cut.
+
+    Where the step raised, ``error`` is the traceback and nothing else is set.
+    """
+
+    loss: torch.Tensor
+    grads: dict[str, torch.Tensor]
+    clipped: dict[str, torch.Tensor]
+    norm: torch.Tensor
+    dims: dict[str, int | None]
+    error: str = ""
 
 
 def whole_state(shapes: dict[str, torch.Size]) -> dict[str, torch.Tensor]:
@@ -56,44 +77,43 @@ def load(folder: Path) -> tuple[ModuleType, ModuleType]:
         sys.path.remove(str(folder))
 
 
-def run(job: dict[str, Any], mesh: DeviceMesh) -> dict[str, Any]:
-    """Loss, gradients and gradient norm of one step, in float64 (with bf16: parameters in float32)."""
-    models, steps = load(Path(job["folder"]))
-    config = models.LlamaConfig(**SIZES, recompute=job.get("recompute", False))
-    cls = {"tp": models.TensorParallelLlama, "sp": models.SequenceParallelLlama}[job["model"]]
-    bf16 = job.get("bf16", False)
-    model = cls(config).to(torch.float32 if bf16 else torch.float64)
+def step(job: Job, mesh: DeviceMesh) -> Outcome:
+    """One step in float64 (with bf16: parameters in float32)."""
+    models, steps = load(job.folder)
+    config = models.LlamaConfig(**SIZES, recompute=job.recompute)
+    model = {"tp": models.TensorParallelLlama, "sp": models.SequenceParallelLlama}[job.model](config)
+    model.to(torch.float32 if job.bf16 else torch.float64)
     models.load_full(model, whole_state(models.full_shapes(model)), mesh.get_local_rank("tp"))
     dp = mesh.get_local_rank("dp")
     tokens, targets = (whole.chunk(MESH[0], dim=1)[dp].contiguous() for whole in whole_batch())
-    step = steps.make_step(model, bf16)
-    loss, grads = step(dict(model.named_parameters()), tokens, targets)
-    kept = {name: grad.clone() for name, grad in grads.items()}
-    norm = steps.clip(model, grads, 1.0)
-    return {"loss": loss, "norm": norm, "grads": kept, "dims": models.tp_dims(model)}
+    loss, grads = steps.make_step(model, job.bf16)(dict(model.named_parameters()), tokens, targets)
+    clipped = {name: grad.clone() for name, grad in grads.items()}
+    norm = steps.clip(model, clipped, 1.0)
+    return Outcome(loss, grads, clipped, norm, models.tp_dims(model))
 
 
-def outcome(job: dict[str, Any], mesh: DeviceMesh) -> dict[str, Any] | str:
-    """The result of a job, or the exception that it ended in: a mutated copy may do anything."""
+def attempt(job: Job, mesh: DeviceMesh) -> Outcome:
+    """The outcome of a job that may raise: a copy of the example with a mistake in it may do anything."""
     try:
-        return run(job, mesh)
+        return step(job, mesh)
     except Exception:
-        return traceback.format_exc(limit=-3)
+        nothing = torch.tensor(float("nan"))
+        return Outcome(nothing, {}, {}, nothing, {}, traceback.format_exc(limit=-3))
 
 
-def main() -> None:
-    """Run all jobs of the folder as one rank."""
-    torch.set_num_threads(1)
-    rank, folder = int(sys.argv[1]), Path(sys.argv[2])
-    store = f"file://{folder / 'store'}"
-    dist.init_process_group("gloo", store, COLLECTIVE_TIMEOUT, MESH[0] * MESH[1], rank)
+def rank_main(jobs: Sequence[Job]) -> bytes:
+    """All jobs as one rank; the outcomes as ``torch.save`` writes them."""
     mesh = init_device_mesh("cpu", MESH, mesh_dim_names=("dp", "tp"))
     with use_mesh(mesh):
-        results = [outcome(job, mesh) for job in json.loads((folder / "jobs.json").read_text())]
-    torch.save(results, folder / f"{rank}.pt")
-    dist.barrier()
-    dist.destroy_process_group()
+        outcomes = [vars(attempt(job, mesh)) for job in jobs]
+    file = io.BytesIO()
+    torch.save(outcomes, file)
+    return file.getvalue()
 
 
-if __name__ == "__main__":
-    main()
+def run_jobs(jobs: Sequence[Job], timeout: float) -> list[list[Outcome]]:
+    """``outcome[job][rank]`` of each job on four gloo ranks, within ``timeout`` seconds for all together."""
+    by_rank: list[list[dict[str, Any]]] = [
+        torch.load(io.BytesIO(saved)) for saved in gloo.run(rank_main, MESH[0] * MESH[1], jobs, timeout=timeout)
+    ]
+    return [[Outcome(**fields) for fields in ranks] for ranks in zip(*by_rank, strict=True)]
