@@ -16,6 +16,7 @@ Results, after ``->``, one for all outputs or one each:
 ========== =========================================================================
 same       the type of the expression (the default)
 discrete   integer or bool: R and I become constant, P is a violation
+integer    integers made of integers: as discrete, but P stays
 detached   no gradient: R and I become constant
 factory    fresh constant
 unknown    unknown
@@ -36,7 +37,7 @@ from typing import Final
 
 from spmd_mypy.rules.axis import ROLES
 
-RESULTS: Final = frozenset({"same", "discrete", "detached", "factory", "unknown", "leaf", "dual"})
+RESULTS: Final = frozenset({"same", "discrete", "integer", "detached", "factory", "unknown", "leaf", "dual"})
 TAGS: Final = frozenset({"pointwise", "view"})
 
 _TOKEN: Final = re.compile(r"[(),]|[^\s(),]+")
@@ -80,7 +81,8 @@ class Rule:
     conditions: tuple[Condition, ...] = ()
 
 
-def _parameter(text: str) -> Parameter:
+def parameter(text: str) -> Parameter:
+    """Read a parameter with its names, ``other|exponent``."""
     names = text.split("|")
     for one, two in (("self", "input"), ("input", "self")):
         if one in names and two not in names:
@@ -113,7 +115,7 @@ class _Reader:
             if self.peek() in ROLES and self.tokens[self.at + 1] == "(":
                 items.append(self.expression())
             else:
-                items.append(_parameter(self.take()))
+                items.append(parameter(self.take()))
             if self.peek() == ",":
                 self.take()
             elif self.peek() != ")":

@@ -14,7 +14,7 @@ from typing import Final
 from spmd_mypy.rules import shards
 from spmd_mypy.rules.axis import ZERO, Clash, Node, evaluate, fits, without_gradient
 from spmd_mypy.rules.call import Argument, Call, Name, OptionValue, Verdict, Violation
-from spmd_mypy.rules.grammar import Condition, Expression, Parameter, Rule
+from spmd_mypy.rules.grammar import Condition, Expression, Parameter, Rule, parameter
 from spmd_mypy.rules.kinds import CONSTANT, FACTORY, AxisType, Layout, V, dual, shard
 from spmd_mypy.rules.ops import Operation, find
 
@@ -38,7 +38,7 @@ class Plan:
 
     ``node`` has positions of arguments where the rule's expression has parameters.  Positions beyond the call's
     arguments are the literal numbers in ``numbers``, which were given as options.  ``discrete`` calls give integers or
-    bools.
+    bools; through ``gradless`` ones goes no gradient.
     """
 
     rule: Rule
@@ -47,6 +47,7 @@ class Plan:
     targets: tuple[int, ...]
     overwrite: bool
     discrete: bool
+    gradless: bool
 
 
 def number_kind(value: OptionValue) -> AxisType:
@@ -159,10 +160,9 @@ def _targets(binder: _Binder, rule: Rule, inplace: bool) -> tuple[tuple[int, ...
     if out:
         return tuple(out), True
     names = rule.overwrites or rule.writes
-    found = [at for name in names for at in binder.positions.get(name, [])]
+    found = [at for name in names for at in binder.find(parameter(name))]
     if not found and inplace:
-        for name in ("self", "input", "tensor"):
-            found = found or binder.positions.get(name, [])
+        found = binder.find(parameter("self|tensor"))
     return tuple(found), bool(rule.overwrites)
 
 
@@ -181,7 +181,8 @@ def _plan(call: Call) -> Plan:
         binder.bound.update(targets)
     node = binder.node(rule.expression)
     discrete = rule.results == ("discrete",) or _discrete_dtype(call.options)
-    return Plan(rule, node, tuple(binder.numbers), targets, overwrite, discrete)
+    gradless = discrete or not call.grad or rule.results == ("integer",)
+    return Plan(rule, node, tuple(binder.numbers), targets, overwrite, discrete, gradless)
 
 
 def _kinds(call: Call, plan: Plan, axis: int) -> list[AxisType | None]:
@@ -189,7 +190,7 @@ def _kinds(call: Call, plan: Plan, axis: int) -> list[AxisType | None]:
     kinds: list[AxisType | None] = [
         number_kind(argument.value) if argument.layout is None else argument.layout[axis] for argument in call.arguments
     ]
-    if plan.discrete or not call.grad:
+    if plan.gradless:
         kinds = [without_gradient(kind) for kind in kinds]
     for at in plan.targets:
         # A fresh buffer that is written to is nothing yet: sums into it are what is summed.
@@ -301,7 +302,7 @@ class _Axis:
         kind = self.new
         if kind is ZERO or word == "factory" and all(argument.layout is None for argument in self.call.arguments):
             return FACTORY
-        if word in ("discrete", "detached", "factory"):
+        if word in ("discrete", "integer", "detached", "factory"):
             return self._fresh(without_gradient(kind))
         if word == "leaf":
             return None if kind is not None and kind.constant else kind

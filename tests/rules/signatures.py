@@ -27,7 +27,7 @@ class Formal:
     @property
     def takes_tensor(self) -> bool:
         """Whether tensors may be given here, as far as the stub says."""
-        if not self.annotation or self.annotation in ("Any", "ParamSpec"):
+        if not self.annotation or self.annotation in ("Any", "_Any", "ParamSpec"):
             return not self.name.startswith("_")
         return "Tensor" in self.annotation and "TensorType" not in self.annotation
 
@@ -77,7 +77,7 @@ def _functions(file: str, klass: str = "") -> dict[str, tuple[Signature, ...]]:
     if klass:
         body = next(node.body for node in body if isinstance(node, ast.ClassDef) and node.name == klass)
     found: dict[str, list[ast.FunctionDef]] = {}
-    for node in body:
+    for node in _static(body):
         if isinstance(node, ast.FunctionDef):
             found.setdefault(node.name, []).append(node)
     signatures = {}
@@ -85,6 +85,15 @@ def _functions(file: str, klass: str = "") -> dict[str, tuple[Signature, ...]]:
         overloaded = [node for node in nodes if any("overload" in _text(mark) for mark in node.decorator_list)]
         signatures[name] = tuple(_signature(node) for node in overloaded or nodes[-1:])
     return signatures
+
+
+def _static(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """The statements that a type checker sees."""
+    for node in body:
+        if isinstance(node, ast.If):
+            yield from _static(node.body if "TYPE_CHECKING" in _text(node.test) else node.orelse)
+        else:
+            yield node
 
 
 _TORCH = ("_C/_VariableFunctions.pyi", "functional.py", "__init__.py", "_lowrank.py", "_linalg_utils.py", "_lobpcg.py")
@@ -156,3 +165,53 @@ def tensor_formals(op: str) -> Iterator[Formal]:
         for formal in signature.formals:
             if formal.name == "self" or formal.takes_tensor:
                 yield formal
+
+
+def _accepts(formal: Formal, value: object) -> bool:
+    """Whether a value (anything with ``layout`` is a tensor) may stand at a parameter, as far as the stub says."""
+    if hasattr(value, "layout"):
+        return formal.takes_tensor
+    if isinstance(value, (list, tuple)) and any(hasattr(item, "layout") for item in value):
+        return formal.takes_tensor or "Any" in formal.annotation
+    if formal.only_tensor:
+        return False
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and formal.annotation in ("_dtype", "_bool"):
+        return False
+    return True
+
+
+def _place(signature: Signature, args: list[object], keywords: dict[str, object]) -> list[tuple[str, object]] | None:
+    """Each argument with its parameter's name, or None where the signature does not take them."""
+    plain = [formal for formal in signature.formals if formal.kind == "positional"]
+    star = next((formal for formal in signature.formals if formal.kind == "star"), None)
+    names = {formal.name: formal for formal in signature.formals if formal.kind != "star"}
+    if len(args) > len(plain) and star is None and not _variadic_last(plain, args):
+        return None
+    placed: list[tuple[Formal, object]] = []
+    for at, value in enumerate(args):
+        formal = plain[at] if at < len(plain) else star or plain[-1]
+        placed.append((formal, value))
+    for name, value in keywords.items():
+        if name not in names:
+            return None
+        placed.append((names[name], value))
+    given = {formal.name for formal, _ in placed}
+    if any(formal.required and formal.name not in given for formal in signature.formals):
+        return None
+    if not all(_accepts(formal, value) for formal, value in placed):
+        return None
+    return [(formal.name, value) for formal, value in placed]
+
+
+def _variadic_last(plain: list[Formal], args: list[object]) -> bool:
+    """``x.view(2, 3)``: torch takes the last sequence of numbers as single arguments too."""
+    return bool(plain) and "_size" in plain[-1].annotation and all(isinstance(value, int) for value in args[1:])
+
+
+def bind(op: str, args: list[object], keywords: dict[str, object]) -> list[tuple[str, object]] | None:
+    """Put the arguments of a call in their places, by the first overload that takes them."""
+    for signature in overloads(op):
+        placed = _place(signature, args, keywords)
+        if placed is not None:
+            return placed
+    return None

@@ -80,16 +80,15 @@ _OPERATORS: Final = {
     "rrshift": "bitwise_right_shift", "eq": "eq", "ne": "ne", "lt": "lt", "le": "le", "gt": "gt", "ge": "ge",
 }  # fmt: skip
 
-# The module ``operator`` has other names for some, and calls its parameters a, b and c.
+# The module ``operator`` has other names for some, and calls its parameters a, b and c;
+# a type checker that does not keep positional names has input, other and none.
 _OPERATOR_NAMES: Final = {"inv": "invert", "not_": "not", "truth": "bool", "and_": "and", "or_": "or"}
-_OPERATOR_PARAMETERS: Final = {
-    "setitem": (("a", "self"), ("b", "indices"), ("c", "value")),
-    "getitem": (("a", "self"), ("b", "indices")),
-}
+_SUBSCRIPT: Final = (("a", "self"), ("b", "indices"), ("other", "indices"), ("c", "value"), ("", "value"))
+_OPERATOR_PARAMETERS: Final = {"setitem": _SUBSCRIPT, "getitem": _SUBSCRIPT}
 _TWO_PARAMETERS: Final = (("a", "self"), ("b", "other"))
 
 # Parameters of the ``torch._foreach_`` functions that the row has under another name.
-_FOREACH: Final = {"lerp": (("scalar", "weight"),)}
+_FOREACH: Final[dict[str, Renaming]] = {"lerp": (("scalar", "weight"),), "addcmul": (), "addcdiv": ()}
 _FOREACH_SCALARS: Final = (("scalar", "other"), ("scalars", "other"))
 
 # Where an operation is found; its row is under what follows the first part of that, or under the last name.

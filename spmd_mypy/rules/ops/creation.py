@@ -20,7 +20,8 @@ from_file from_dlpack new torch.Tensor.new: shape(*) -> unknown
 
 # Random numbers: from nothing unknown; from a tensor its type, unless each rank draws its own.
 rand randn randint randperm: shape(*) -> unknown
-rand_like randn_like randint_like bernoulli binomial poisson: random(self|count, prob) pointwise
+rand_like randn_like bernoulli binomial poisson: random(self|count, prob) pointwise
+randint_like: random(self, index(low, high)) pointwise
 multinomial: random(self) -> discrete
 normal: random(mean, std) pointwise
 normal_ uniform_ exponential_ cauchy_ geometric_ log_normal_ random_: random(self) pointwise writes=self

@@ -9,8 +9,8 @@ ROWS: Final = """
 add sub subtract rsub: linear(self, other) pointwise
 neg negative positive: linear(self) pointwise
 lerp: linear(self, product(linear(end|tensors1, self), weight|weights)) pointwise
-addcmul: linear(self, product(tensor1, tensor2)) pointwise
-addcdiv: linear(self, product(tensor1, divisor(tensor2))) pointwise
+addcmul: linear(self, product(tensor1, tensor2, scalars)) pointwise
+addcdiv: linear(self, product(tensor1, scalars, divisor(tensor2))) pointwise
 complex: linear(real, imag) pointwise
 where: product(linear(self, other), index(condition)) pointwise
 masked_fill: product(linear(self, value), index(mask)) pointwise
@@ -22,8 +22,8 @@ div divide true_divide: product(self, divisor(other)) pointwise
 rdiv: product(other, divisor(self)) pointwise
 ldexp xlogy xlog1py: product(self, nonlinear(other)) pointwise
 polar: product(abs, nonlinear(angle)) pointwise
-bitwise_left_shift: product(self, nonlinear(other)) pointwise
-rlshift: product(other, nonlinear(self)) pointwise
+bitwise_left_shift __lshift__: product(self, nonlinear(other)) -> integer pointwise
+rlshift: product(other, nonlinear(self)) -> integer pointwise
 
 # Linear functions of one element.
 deg2rad rad2deg conj conj_physical resolve_conj resolve_neg real imag: linear(self) pointwise view

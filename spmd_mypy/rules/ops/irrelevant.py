@@ -52,7 +52,7 @@ unify_type_list""",
     "works on symbolic numbers": """
 sym_constrain_range sym_constrain_range_for_size sym_float sym_fresh_size sym_int sym_ite sym_max sym_min sym_not
 sym_sqrt sym_sum""",
-    "removed from torch: raises where it is called": "eig lstsq symeig torch.solve Tensor.solve",
+    "removed from torch: raises where it is called": "torch.eig Tensor.eig lstsq symeig torch.solve Tensor.solve",
     "first-class dimensions of functorch": "Tensor.index",
     "changes modules, whose parameters have types of their own": """
 convert_conv2d_weight_memory_format convert_conv3d_weight_memory_format fuse_conv_bn_eval fuse_linear_bn_eval

@@ -6,7 +6,7 @@ from typing import Final
 
 ROWS: Final = """
 # Products.
-matmul mm bmm mv dot vdot inner outer ger kron smm spmm dsmm hsmm: product(self|tensor, other|mat2|vec|vec2|tensor|mat)
+matmul mm bmm mv dot vdot inner outer ger kron smm spmm dsmm hsmm: product(self, other|mat2|vec|vec2|tensor|mat)
 outer ger: product(self, vec2)
 hspmm: product(mat1, mat2)
 cross: product(self, other)

@@ -11,7 +11,7 @@ __str__ is_nonzero __contains__ __not__ builtins.float builtins.int builtins.boo
 builtins.repr builtins.format builtins.print builtins.all builtins.any builtins.min builtins.max builtins.sorted
 builtins.hex builtins.oct builtins.bin: escape(*)
 
-builtins.sum: linear(iterable, start)
+builtins.sum: linear(iterable|input, start|other)
 builtins.abs builtins.round builtins.pow builtins.divmod: nonlinear(*)
 builtins.list builtins.tuple builtins.iter builtins.next builtins.reversed builtins.enumerate: linear(*)
 copy.copy copy.deepcopy __deepcopy__: linear(x|self) pointwise view

@@ -12,6 +12,8 @@ repeat tile unfold unfold_copy tril triu as_strided as_strided_copy view_as_real
 view_as_complex_copy view_copy channel_shuffle native_channel_shuffle combinations resize resize_ sparse_resize_
 sparse_resize_and_clear_ to_padded_tensor to_sparse to_sparse_coo to_sparse_csr to_sparse_csc to_sparse_bsr
 to_sparse_bsc __iter__ __reversed__: linear(self) view
+split: linear(self|tensor) view
+linalg.diagonal: linear(A) view
 narrow: linear(self, index(start)) view
 tensor_split: linear(self, index(tensor_indices_or_sections|indices_or_sections)) view
 view: linear(self, shape(other)) view
