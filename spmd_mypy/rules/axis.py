@@ -123,6 +123,14 @@ def _without_partial(reason: str) -> Callable[[Sequence[Operand]], AxisType | No
     return rule
 
 
+def _escape(operands: Sequence[Operand]) -> AxisType | None:
+    """Values that are read: each by itself, so nothing mixes."""
+    partials = _partials(operands)
+    if partials:
+        raise Clash("escape", *partials)
+    return None
+
+
 def _index(operands: Sequence[Operand]) -> AxisType | None:
     """An index gets no gradient, so an equal one is a constant."""
     for kind, at in operands:
@@ -148,7 +156,7 @@ ROLES: Final[dict[str, Callable[[Sequence[Operand]], AxisType | None]]] = {
     "nonlinear": _without_partial("nonlinear"),
     "divisor": _without_partial("divisor"),
     "random": _without_partial("random"),
-    "escape": _without_partial("escape"),
+    "escape": _escape,
     "index": _index,
     "loss": _loss,
     "shape": _shape,
