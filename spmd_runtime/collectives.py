@@ -16,8 +16,11 @@ from typing import Any, overload
 
 import torch
 
+from spmd_runtime.asynchronous import begin, in_place
+from spmd_runtime.geometry import as_sizes
+from spmd_runtime.options import frozen
 from spmd_runtime.pending import Pending
-from spmd_runtime.plan import perform
+from spmd_runtime.request import find, find_at
 from spmd_runtime.types import AxisLike, Kind, P, V
 
 
@@ -64,18 +67,10 @@ def all_reduce(
     ``inplace=True`` writes into ``x`` (then without ``op_dtype``, ``out_dtype``, ``async_op``).
     Source of the rule: an all-reduce realises the pending sum; its transpose follows from the types (R and P swap).
     """
-    return perform(
-        "all_reduce",
-        x,
-        axis,
-        src,
-        dst,
-        op_dtype=op_dtype,
-        out_dtype=out_dtype,
-        async_op=async_op,
-        backward_options=backward_options,
-        inplace=inplace,
-    )
+    plan = find("all_reduce", axis, src, dst, op_dtype, out_dtype, frozen(backward_options))
+    if inplace:
+        return in_place(plan, x, async_op)
+    return begin(plan, x) if async_op else plan(x)
 
 
 @overload
@@ -124,19 +119,9 @@ def all_gather(
     all ranks' together (``split_sizes``: their lengths, where they differ).
     Backward: reduce_scatter for ``dst=R``, the own slice for ``dst=I``.
     """
-    return perform(
-        "all_gather",
-        x,
-        axis,
-        src,
-        dst,
-        op_dtype=op_dtype,
-        out_dtype=out_dtype,
-        async_op=async_op,
-        backward_options=backward_options,
-        gather_dim=gather_dim,
-        split_sizes=split_sizes,
-    )
+    key = (op_dtype, out_dtype, frozen(backward_options), False, gather_dim, None, as_sizes(split_sizes))
+    plan = find("all_gather", axis, src, dst, *key)
+    return begin(plan, x) if async_op else plan(x)
 
 
 @overload
@@ -184,19 +169,9 @@ def reduce_scatter(
     Shapes: ``dst=V`` takes dim ``scatter_dim`` (default 0; of the axis's size) away; ``dst=S(i)`` divides dim i by the
     axis's size (``split_sizes``: the parts' lengths, where they differ).  Backward: all_gather to R.
     """
-    return perform(
-        "reduce_scatter",
-        x,
-        axis,
-        src,
-        dst,
-        op_dtype=op_dtype,
-        out_dtype=out_dtype,
-        async_op=async_op,
-        backward_options=backward_options,
-        scatter_dim=scatter_dim,
-        split_sizes=split_sizes,
-    )
+    key = (op_dtype, out_dtype, frozen(backward_options), False, scatter_dim, None, as_sizes(split_sizes))
+    plan = find("reduce_scatter", axis, src, dst, *key)
+    return begin(plan, x) if async_op else plan(x)
 
 
 @overload
@@ -248,26 +223,23 @@ def all_to_all(
     """Send one part of ``x`` to each rank and join what they send: V or S(i) -> V or S(j).
 
     V -> V transposes the axis with a tensor dim: ``split_dim`` (of the axis's size) goes away, a dim comes at
-    ``concat_dim``; both are 0 by default.  S(i) -> S(j) cuts along j and joins along i.  S(i) -> V cuts along i and joins
-    along ``concat_dim``, V -> S(j) cuts along ``split_dim`` and joins along j.  ``input_split_sizes`` are the lengths of
-    the parts sent, ``output_split_sizes`` of those received, where they are not equal; with them V -> V cuts and joins too.
-    Backward: all_to_all the other way.
+    ``concat_dim``; both are 0 by default.  S(i) -> S(j) cuts along j and joins along i.  S(i) -> V cuts along i and
+    joins along ``concat_dim``, V -> S(j) cuts along ``split_dim`` and joins along j.  ``input_split_sizes`` are the
+    lengths of the parts sent, ``output_split_sizes`` of those received, where they are not equal; with them V -> V cuts
+    and joins too.  Backward: all_to_all the other way.
     """
-    return perform(
-        "all_to_all",
-        x,
-        axis,
-        src,
-        dst,
-        op_dtype=op_dtype,
-        out_dtype=out_dtype,
-        async_op=async_op,
-        backward_options=backward_options,
-        split_dim=split_dim,
-        concat_dim=concat_dim,
-        output_split_sizes=output_split_sizes,
-        input_split_sizes=input_split_sizes,
+    key = (
+        op_dtype,
+        out_dtype,
+        frozen(backward_options),
+        False,
+        split_dim,
+        concat_dim,
+        as_sizes(input_split_sizes),
+        as_sizes(output_split_sizes),
     )
+    plan = find("all_to_all", axis, src, dst, *key)
+    return begin(plan, x) if async_op else plan(x)
 
 
 @overload
@@ -312,18 +284,9 @@ def redistribute(
     P -> R, I: all_reduce.  P -> V, S(i): reduce_scatter.  V, S(i) -> R, I: all_gather.  S(i) -> S(j): all_to_all.
     The rest is :func:`spmd_runtime.local.convert`.  Backward: the delegate's.
     """
-    return perform(
-        "redistribute",
-        x,
-        axis,
-        src,
-        dst,
-        op_dtype=op_dtype,
-        out_dtype=out_dtype,
-        async_op=async_op,
-        backward_options=backward_options,
-        split_sizes=split_sizes,
-    )
+    key = (op_dtype, out_dtype, frozen(backward_options), True, None, None, as_sizes(split_sizes))
+    plan = find("redistribute", axis, src, dst, *key)
+    return begin(plan, x) if async_op else plan(x)
 
 
 @overload
@@ -364,18 +327,9 @@ def unshard(
     backward_options: Mapping[str, object] | None = None,
 ) -> Any:
     """``all_gather`` of an S(i): S(i) -> R or I."""
-    return perform(
-        "unshard",
-        x,
-        axis,
-        src,
-        dst,
-        op_dtype=op_dtype,
-        out_dtype=out_dtype,
-        async_op=async_op,
-        backward_options=backward_options,
-        split_sizes=split_sizes,
-    )
+    key = (op_dtype, out_dtype, frozen(backward_options), False, None, None, as_sizes(split_sizes))
+    plan = find("unshard", axis, src, dst, *key)
+    return begin(plan, x) if async_op else plan(x)
 
 
 def broadcast(x: torch.Tensor, axis: AxisLike, *, root: int = 0, dst: Kind) -> torch.Tensor:
@@ -384,7 +338,7 @@ def broadcast(x: torch.Tensor, axis: AxisLike, *, root: int = 0, dst: Kind) -> t
     Shapes: equal on all ranks.  Backward: for ``dst=R`` the sum of the ranks' gradients reaches ``root``, for ``dst=I``
     its own gradient; the others get zeros.
     """
-    return perform("broadcast", x, axis, V, dst, root=root)
+    return find_at("broadcast", axis, V, dst, root)(x)
 
 
 def shift(x: torch.Tensor, axis: AxisLike, *, offset: int = 1) -> torch.Tensor:
@@ -392,4 +346,4 @@ def shift(x: torch.Tensor, axis: AxisLike, *, offset: int = 1) -> torch.Tensor:
 
     Shapes: equal on all ranks.  Backward: the shift the other way.
     """
-    return perform("shift", x, axis, V, V, offset=offset)
+    return find_at("shift", axis, V, V, offset)(x)

@@ -10,8 +10,10 @@ from typing import Any
 
 import torch
 
+from spmd_runtime.geometry import as_sizes
 from spmd_runtime.mesh import lookup
-from spmd_runtime.plan import perform
+from spmd_runtime.options import frozen
+from spmd_runtime.request import find
 from spmd_runtime.types import AxisLike, I, Kind, R
 
 
@@ -30,22 +32,12 @@ def convert(
     """Change the type of ``x`` on ``axis`` and keep what it means, without communication.
 
     I -> R: the value itself (backward: all_reduce).  R, I -> V: the own slice of dim 0, which goes away; R, I -> S(i):
-    the own part of dim i (``split_sizes``: the parts' lengths, where they differ).  R -> P: the value on the first rank,
-    zeros on the others.  With ``expert_mode=True`` also R -> I, I -> P and V, S(i) -> P (the value at its place, zeros
-    elsewhere).  Backward: the table's dual.
+    the own part of dim i (``split_sizes``: the parts' lengths, where they differ).  R -> P: the value on the first
+    rank, zeros on the others.  With ``expert_mode=True`` also R -> I, I -> P and V, S(i) -> P (the value at its place,
+    zeros elsewhere).  Backward: the table's dual.
     """
-    return perform(
-        "convert",
-        x,
-        axis,
-        src,
-        dst,
-        op_dtype=op_dtype,
-        out_dtype=out_dtype,
-        backward_options=backward_options,
-        expert_mode=expert_mode,
-        split_sizes=split_sizes,
-    )
+    key = (op_dtype, out_dtype, frozen(backward_options), expert_mode, None, None, as_sizes(split_sizes))
+    return find("convert", axis, src, dst, *key)(x)
 
 
 def reinterpret(
@@ -64,17 +56,8 @@ def reinterpret(
     V -> P (these are summands), I -> V, I -> P; with ``expert_mode=True`` also R -> I, R -> P, I -> R, R -> V.
     I -> P and R -> P mean the axis's size times the value.  Backward: the dual.
     """
-    return perform(
-        "reinterpret",
-        x,
-        axis,
-        src,
-        dst,
-        op_dtype=op_dtype,
-        out_dtype=out_dtype,
-        backward_options=backward_options,
-        expert_mode=expert_mode,
-    )
+    plan = find("reinterpret", axis, src, dst, op_dtype, out_dtype, frozen(backward_options), expert_mode)
+    return plan(x)
 
 
 def invariant_to_replicate(
@@ -86,7 +69,7 @@ def invariant_to_replicate(
     backward_options: Mapping[str, object] | None = None,
 ) -> torch.Tensor:
     """``convert`` I -> R: the value itself; backward: all_reduce."""
-    return perform("convert", x, axis, I, R, op_dtype=op_dtype, out_dtype=out_dtype, backward_options=backward_options)
+    return find("convert", axis, I, R, op_dtype, out_dtype, frozen(backward_options))(x)
 
 
 def shard(
@@ -101,17 +84,8 @@ def shard(
     backward_options: Mapping[str, object] | None = None,
 ) -> torch.Tensor:
     """``convert`` to S(i): R, I -> S(i), the own part of dim i."""
-    return perform(
-        "shard",
-        x,
-        axis,
-        src,
-        dst,
-        op_dtype=op_dtype,
-        out_dtype=out_dtype,
-        backward_options=backward_options,
-        split_sizes=split_sizes,
-    )
+    key = (op_dtype, out_dtype, frozen(backward_options), False, None, None, as_sizes(split_sizes))
+    return find("shard", axis, src, dst, *key)(x)
 
 
 def assert_type(x: torch.Tensor, layout: Mapping[Any, Kind], /) -> torch.Tensor:

@@ -8,6 +8,7 @@ threads and recomputation see them.  No communicator is ever made here.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 from collections.abc import Callable, Sequence
@@ -82,10 +83,8 @@ def _register(name: str, group: dist.ProcessGroup) -> None:
 
 
 def _unregister(name: str) -> None:
-    try:
+    with contextlib.suppress(RuntimeError):  # not there: destroy_process_group() has cleared the registry
         c10d._unregister_process_group(name)  # type: ignore[arg-type]
-    except RuntimeError:
-        pass  # not there: destroy_process_group() has cleared the registry
 
 
 def axis_name(axis: type[MeshAxis] | str) -> str:
@@ -154,8 +153,9 @@ def bind(axis: type[MeshAxis] | str, group: dist.ProcessGroup) -> Binding:
 
 
 def use_mesh(*meshes: DeviceMesh) -> Binding:
-    """Bind every named dim of the meshes: ``with use_mesh(init_device_mesh("cuda", (2, 4), mesh_dim_names=("dp", "tp"))):``.
+    """Bind every named dim of the meshes: ``with use_mesh(mesh):``, or ``use_mesh(mesh).keep()``.
 
+    ``mesh = init_device_mesh("cuda", (2, 4), mesh_dim_names=("dp", "tp"))`` binds ``DP`` and ``TP``.
     Several meshes over the same ranks may be in force at once (dense and sparse axes).  A flattened combination of dims
     (``mesh["dp", "cp"]._flatten("dp_cp")``) is found by its name.  Raises ValueError for dims without names.
     """

@@ -7,10 +7,10 @@ from typing import Any, Generic, NoReturn
 
 from typing_extensions import TypeVar
 
-T = TypeVar("T", covariant=True)
+T_co = TypeVar("T_co", covariant=True)
 
 
-class Pending(Generic[T]):
+class Pending(Generic[T_co]):
     """What ``async_op=True`` gives: ``wait()`` is the tensor, and nothing else can be done with it.
 
     ``finish`` waits for the communication and builds the result; it is called once.
@@ -18,16 +18,16 @@ class Pending(Generic[T]):
 
     __slots__ = ("_finish", "_result")
 
-    def __init__(self, finish: Callable[[], T]) -> None:
-        self._finish: Callable[[], T] | None = finish
-        self._result: T | None = None
+    def __init__(self, finish: Callable[[], T_co]) -> None:
+        self._finish: Callable[[], T_co] | None = finish
+        self._result: T_co | None = None
 
-    def wait(self) -> T:
+    def wait(self) -> T_co:
         """Wait for the communication; returns the tensor, the same one every time."""
         if self._finish is not None:
             self._result = self._finish()
             self._finish = None
-        return self._result  # type: ignore[return-value]  # set by now; T itself may be optional
+        return self._result  # type: ignore[return-value]  # set by now; T_co itself may be optional
 
     def __repr__(self) -> str:
         return "Pending(under way)" if self._finish is not None else "Pending(done)"

@@ -7,119 +7,267 @@ of its own: there is one autograd function for all rows, to any order.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Final
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad, profiler
 
-from spmd_mypy.rules import collectives as table
-from spmd_mypy.rules.collectives import Refusal, Transition
-from spmd_mypy.rules.kinds import AxisType
-from spmd_mypy.rules.kinds import shard as shard_kind
-from spmd_runtime import eager, traced
-from spmd_runtime.geometry import Geometry, as_sizes
-from spmd_runtime.mesh import Bound, lookup
-from spmd_runtime.types import I, P, R, Shard, V
+from spmd_mypy.rules.collectives import Transition
+from spmd_runtime import debug, eager, geometry, rows, traced
+from spmd_runtime.geometry import Geometry, Misfit
+from spmd_runtime.mesh import Bound
+from spmd_runtime.options import LOW_PRECISION, NONE, Dtypes
 
-_LETTER: Final = {R: "R", I: "I", V: "V", P: "P"}
+_PLAIN: Final = frozenset({torch.Tensor, torch.nn.Parameter})
 
-_KERNELS: Final = {
-    "all_reduce": "sum", "all_gather": "gather", "reduce_scatter": "scatter", "all_to_all": "exchange",
+# What must hold of a tensor's shape before anything is sent, by kernel.
+_FITS: Final = {
+    "gather": (geometry.check_part,), "place": (geometry.check_part,),
+    "scatter": (geometry.check_cut,), "cut": (geometry.check_cut,),
+    "exchange": (geometry.check_cut, geometry.check_join),
 }  # fmt: skip
 
-
-def _kernel(row: Transition) -> str:
-    """Which kernel a row's forward is."""
-    if row.op in _KERNELS:
-        return _KERNELS[row.op]
-    if row.op == "reinterpret":
-        return "same"
-    if row.dst in ("V", "S") and row.src in ("R", "I"):
-        return "cut"
-    if row.dst == "P" and row.src in ("R", "I"):
-        return "first"
-    if row.dst == "P" and row.src in ("V", "S"):
-        return "place"
-    return "same"
-
-
-def kind(t: Any) -> AxisType:
-    if isinstance(t, Shard):
-        return shard_kind(t.dim)
-    return AxisType(_LETTER[t])  # type: ignore[arg-type]
+# Kernels whose result is smaller than what comes in: no precision is given up before them.
+_SHRINKING: Final = frozenset({"sum", "scatter", "cut", "collect"})
 
 
 class Plan:
-    def __init__(self, row: Transition, bound: Bound, geometry: Geometry, options: Mapping[str, Any]) -> None:
-        self.row, self.bound, self.geometry, self.options = row, bound, geometry, options
-        self.kernel = _kernel(row)
-        self.communicates = self.kernel in _KERNELS.values()
+    """One kind of call on one axis.
+
+    Calling it goes through autograd, tracing or a transform as the tensor demands; ``run`` is the eager forward alone.
+    """
+
+    __slots__ = (
+        "_dual", "_finish", "_fits", "_slow", "_start", "bound", "careful", "communicates", "dtypes", "geometry",
+        "kernel", "label", "row",
+    )  # fmt: skip
+
+    def __init__(self, row: Transition, bound: Bound, geo: Geometry, dtypes: Dtypes, *, careful: bool = True) -> None:
+        self.row = row
+        self.bound = bound
+        self.geometry = geo
+        self.dtypes = dtypes
+        # Whether a low-precision sum in the backward has to be asked for, and has not been.
+        self.careful = careful and row.backward[0] in rows.REDUCING and not dtypes.names_backward_dtype()
+        self.kernel = rows.kernel(row)
+        self.communicates = row.op in rows.COMMUNICATING
+        self.label = f"spmd::{row.op}[{bound.name}]"
         self._dual: Plan | None = None
+        self._fits = _FITS.get(self.kernel, ())
+        self._start: Any = getattr(eager, f"start_{self.kernel}" if self.communicates else self.kernel)
+        self._finish: Any = getattr(eager, f"finish_{self.kernel}") if self.communicates else None
+        self._slow = dtypes.op is not None or dtypes.out is not None or debug.ENABLED
+
+    def __repr__(self) -> str:
+        return f"{self.row.op}(axis {self.bound.name!r}, {self.row.src} -> {self.row.dst})"
 
     @property
     def dual(self) -> Plan:
+        """The plan of the gradient."""
         if self._dual is None:
             op, src, dst = self.row.backward
-            geometry = self.geometry.swapped() if op == "all_to_all" else self.geometry
-            row = table.TRANSITIONS[op][src, dst]
-            self._dual = Plan(row, self.bound, geometry, self.options.get("backward_options") or {})
+            turned = self.geometry
+            if op == "all_to_all":
+                turned = turned.swapped()
+            elif op == "shift":
+                turned = turned.reversed()
+            self._dual = Plan(rows.ROWS[op][src, dst], self.bound, turned, self.dtypes.backward or NONE)
         return self._dual
 
-    def forward(self, x: Tensor) -> Tensor:
-        b, g = self.bound, self.geometry
-        if torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack():
-            fn = getattr(traced, ("start_" if self.communicates else "") + self.kernel)
-            out = fn(x, b, g)
-            if self.communicates:
-                out = torch.ops._c10d_functional.wait_tensor(out)
-                out = getattr(eager, "finish_" + self.kernel)(out, b, g)
-            return out
-        if not self.communicates:
-            return getattr(eager, self.kernel)(x, b, g)
-        out, work = getattr(eager, "start_" + self.kernel)(x, b, g, True)
-        if work is not None:
-            work.wait()
-        return getattr(eager, "finish_" + self.kernel)(out, b, g)
+    def batched(self) -> Plan:
+        """The same for a tensor with a new leading dim."""
+        return Plan(self.row, self.bound, self.geometry.batched(), self.dtypes, careful=False)
 
     def __call__(self, x: Tensor) -> Tensor:
-        return _Collective.apply(x, self)
+        if torch.compiler.is_compiling() or not is_plain(x):
+            return special(self, x)
+        if x.requires_grad and torch.is_grad_enabled():
+            if self.careful:
+                self.refuse_silent_low_precision(x)
+            return Collective.apply(x, self)  # type: ignore[no-any-return,no-untyped-call]
+        return self.run(x)
+
+    def run(self, x: Tensor) -> Tensor:
+        """The eager forward, without autograd."""
+        if self._slow or profiler._is_profiler_enabled:
+            return self._run_slowly(x)
+        out, work = self.start(x, True)
+        if work is not None:
+            work.wait()
+        return out if self._finish is None else self._finish(out, self.bound, self.geometry)  # type: ignore[no-any-return]
+
+    def start(self, x: Tensor, sync: bool) -> tuple[Any, Any]:
+        """Check, and send: the buffer being filled, and the work to wait for."""
+        for fits in self._fits:
+            self.check(fits, x)
+        if not self.communicates:
+            return self._start(x, self.bound, self.geometry), None
+        try:
+            return self._start(x, self.bound, self.geometry, sync)  # type: ignore[no-any-return]
+        except RuntimeError as error:
+            raise _explained(self, x, error) from error
+
+    def finish(self, out: Any) -> Tensor:
+        """The result, from the buffer that has been filled."""
+        return out if self._finish is None else self._finish(out, self.bound, self.geometry)  # type: ignore[no-any-return]
+
+    def check(self, fits: Any, x: Tensor) -> None:
+        """Raise ValueError where ``x`` cannot be cut or joined as the call says."""
+        try:
+            fits(x, self.geometry, self.bound.rank, self.bound.size)
+        except Misfit as misfit:
+            raise ValueError(f"{self} of a tensor of shape {tuple(x.shape)}: {misfit}") from None
+
+    def cast(self, x: Tensor) -> tuple[Tensor, torch.dtype]:
+        """``x`` in the dtype of the communication, and the dtype of the result."""
+        op, out = self.dtypes.resolved(x.dtype, shrinks=self.kernel in _SHRINKING)
+        return x.to(op), out
+
+    def _run_slowly(self, x: Tensor) -> Tensor:
+        """``run`` with dtypes, a name in the profile, and SPMD_DEBUG's checks."""
+        if profiler._is_profiler_enabled:
+            with torch.autograd.profiler.record_function(self.label):
+                return self._run_checked(x)
+        return self._run_checked(x)
+
+    def _run_checked(self, x: Tensor) -> Tensor:
+        x, dtype = self.cast(x)
+        self.before(x)
+        out, work = self.start(x, True)
+        if work is not None:
+            work.wait()
+        result = self.finish(out)
+        if debug.ENABLED:
+            debug.after(self, result)
+        return result.to(dtype)
+
+    def before(self, x: Tensor) -> None:
+        """With SPMD_DEBUG=1, compare with the other ranks before anything is sent."""
+        if debug.ENABLED:
+            debug.before(self, x)
+
+    def trace(self, x: Tensor) -> Tensor:
+        """The forward as functional collectives on the axis's name."""
+        x, dtype = self.cast(x)
+        return self.trace_finish(self.trace_start(x), x).to(dtype)
+
+    def trace_start(self, x: Tensor) -> Any:
+        """The buffer of the functional collective, not waited for."""
+        for fits in self._fits:
+            self.check(fits, x)
+        kernel = getattr(traced, f"start_{self.kernel}" if self.communicates else self.kernel)
+        return kernel(x, self.bound, self.geometry)
+
+    def trace_finish(self, out: Any, x: Tensor) -> Tensor:
+        """Wait for the buffer and build the result; ``x`` is what went in."""
+        if not self.communicates:
+            return out  # type: ignore[no-any-return]
+        out = traced.wait(out, x.is_complex())
+        finish = traced.finish_collect if self.kernel == "collect" else self._finish
+        return finish(out, self.bound, self.geometry)
+
+    def refuse_silent_low_precision(self, x: Tensor) -> None:
+        """Raise ValueError where the backward would sum in a precision that nobody asked for."""
+        if x.dtype in LOW_PRECISION or self.dtypes.low():
+            raise ValueError(
+                f"{self} of a {x.dtype} tensor that requires grad: its backward sums gradients over the ranks; say in "
+                f"which precision: backward_options={{'op_dtype': torch.float32}}, or {x.dtype} if that will do"
+            )
 
 
-class _Collective(torch.autograd.Function):
+def is_plain(x: Tensor) -> bool:
+    """Whether ``x`` is an ordinary tensor in eager mode: no tracing, no transform, no subclass."""
+    return (
+        type(x) in _PLAIN
+        and not torch._C._len_torch_dispatch_stack()
+        and not torch._C._are_functorch_transforms_active()
+        and forward_ad._current_level < 0
+    )
+
+
+class Collective(torch.autograd.Function):
+    """Every row, in eager mode; also under forward-mode AD, for a collective is linear."""
+
     @staticmethod
     def forward(ctx: Any, x: Tensor, plan: Plan) -> Tensor:
         ctx.plan = plan
-        return plan.forward(x)
+        return plan.run(x)
 
     @staticmethod
-    def backward(ctx: Any, g: Tensor) -> Any:
-        return ctx.plan.dual(g), None
+    def backward(ctx: Any, grad: Tensor) -> Any:
+        return ctx.plan.dual(grad), None
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: Tensor, _: None) -> Tensor:
+        return ctx.plan(tangent)  # type: ignore[no-any-return]
 
 
-def perform(op: str, x: torch.Tensor, axis: Any, src: Any, dst: Any, **options: Any) -> Any:
-    bound = lookup(axis)
-    s, d = kind(src), kind(dst)
-    row = table.transition(op, s, d, expert=options.get("expert_mode") or False)
-    if isinstance(row, Refusal):
-        raise ValueError(f"{op}({src} -> {dst}): {row}")
-    dim = 0
-    if row.op == "all_to_all":
-        stack = (
-            s.dim is None and d.dim is None and options["input_split_sizes"] is options["output_split_sizes"] is None
+class Traced(torch.autograd.Function):
+    """Every row, under ``torch.compile`` and tracing."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, plan: Plan) -> Tensor:
+        ctx.plan = plan
+        return plan.trace(x)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Any:
+        return ctx.plan.dual(grad), None
+
+
+class Transformed(torch.autograd.Function):
+    """Every row, under ``torch.func``: vmap moves the batch to the front, where it is one more dim for all ranks."""
+
+    @staticmethod
+    def forward(x: Tensor, plan: Plan) -> Tensor:
+        return plan(x)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Plan], output: Tensor) -> None:
+        ctx.plan = inputs[1]
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Any:
+        return ctx.plan.dual(grad), None
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[int, None], x: Tensor, plan: Plan) -> tuple[Tensor, int]:
+        return plan.batched()(x.movedim(in_dims[0], 0)), 0
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: Tensor, _: None) -> Tensor:
+        return ctx.plan(tangent)  # type: ignore[no-any-return]
+
+
+def special(plan: Plan, x: Tensor) -> Tensor:
+    """Carry ``plan`` out where ``x`` is no ordinary tensor in eager mode."""
+    if torch.compiler.is_compiling():
+        return _trace(plan, x)
+    if torch._C._are_functorch_transforms_active():
+        return Transformed.apply(x, plan)  # type: ignore[no-any-return,no-untyped-call]
+    if hasattr(x, "placements"):
+        raise TypeError(f"{plan} got a DTensor; take its local tensor by from_dtensor(x, {{axis: type}}) first")
+    if type(x) in _PLAIN and not torch._C._len_torch_dispatch_stack():  # then forward-mode AD is what is special
+        return Collective.apply(x, plan)  # type: ignore[no-any-return,no-untyped-call]
+    return _trace(plan, x)
+
+
+def _trace(plan: Plan, x: Tensor) -> Tensor:
+    if not (x.requires_grad and torch.is_grad_enabled()):
+        return plan.trace(x)
+    if plan.careful:
+        plan.refuse_silent_low_precision(x)
+    plan.dual.dual  # noqa: B018  # made now: inside a traced function nothing outside of it may change
+    return Traced.apply(x, plan)  # type: ignore[no-any-return,no-untyped-call]
+
+
+def _explained(plan: Plan, x: Tensor, error: RuntimeError) -> Exception:
+    """What c10d refused, in terms of the call: mostly a tensor on a device that the group does not serve."""
+    served = sorted({device.type for device in plan.bound.group._device_types})
+    if x.device.type not in served:
+        return ValueError(
+            f"{plan} got a tensor on {x.device}, but the group of axis {plan.bound.name!r} communicates on "
+            f"{', '.join(served)}; move the tensor, or bind the axis to a group with a backend for {x.device.type}"
         )
-        if s.dim is not None and d.dim is not None:
-            dim, join = d.dim, s.dim
-        else:
-            dim = s.dim if s.dim is not None else options["split_dim"] or 0
-            join = d.dim if d.dim is not None else options["concat_dim"] or 0
-        geometry = Geometry(
-            dim, stack, as_sizes(options["input_split_sizes"]), join, as_sizes(options["output_split_sizes"])
-        )
-    else:
-        part = d if row.dst in ("V", "S") else s
-        dim = part.dim if part.dim is not None else options.get("gather_dim") or options.get("scatter_dim") or 0
-        geometry = Geometry(dim, part.dim is None, as_sizes(options.get("split_sizes")))
-    plan = Plan(row, bound, geometry, {k: options.get(k) for k in ("op_dtype", "out_dtype", "backward_options")})
-    plan.dual  # noqa: B018  # built before tracing: a traced backward may not change the plan
-    return plan(x)
+    return RuntimeError(f"{plan} of a {x.dtype} tensor of shape {tuple(x.shape)} on {x.device}: {error}")

@@ -20,11 +20,11 @@ from typing_extensions import TypeVar
 
 from spmd_runtime.axes import MeshAxis
 
-A = TypeVar("A", default=Any, covariant=True)
-D = TypeVar("D", default=Any, covariant=True)
+A_co = TypeVar("A_co", default=Any, covariant=True)
+D_co = TypeVar("D_co", default=Any, covariant=True)
 
 
-class SpmdType(Generic[A]):
+class SpmdType(Generic[A_co]):
     """What a tensor is on the ranks of axis ``A``; base class of the five kinds."""
 
     if not TYPE_CHECKING:
@@ -34,23 +34,23 @@ class SpmdType(Generic[A]):
             return cls
 
 
-class Replicate(SpmdType[A]):
+class Replicate(SpmdType[A_co]):
     """Same value on every rank, used independently by each; its gradient is Partial."""
 
 
-class Invariant(SpmdType[A]):
+class Invariant(SpmdType[A_co]):
     """Same value on every rank, one logical computation; its gradient is Invariant."""
 
 
-class Varying(SpmdType[A]):
+class Varying(SpmdType[A_co]):
     """A different value on each rank; its gradient is Varying."""
 
 
-class Partial(SpmdType[A]):
+class Partial(SpmdType[A_co]):
     """Summands of a pending sum over the ranks; its gradient is Replicate."""
 
 
-class Shard(Varying[A], Generic[A, D]):
+class Shard(Varying[A_co], Generic[A_co, D_co]):
     """A Varying that says along which tensor dim the global tensor was cut; its gradient is the same Shard.
 
     As a value: ``S(0)``, ``S(-1)``.
@@ -73,11 +73,11 @@ class Shard(Varying[A], Generic[A, D]):
         return hash((Shard, self.dim))
 
 
-class Constant(Replicate[A], Invariant[A]):
+class Constant(Replicate[A_co], Invariant[A_co]):
     """Same value on every rank without a gradient; only the plugin infers it, nobody writes it."""
 
 
-class FactoryConstant(Constant[A]):
+class FactoryConstant(Constant[A_co]):
     """A fresh constant (``torch.zeros`` ...), which may also be declared Varying or Partial."""
 
 
@@ -98,7 +98,7 @@ if TYPE_CHECKING:
     Parameter = TypeAliasType("Parameter", nn.Parameter, type_params=(_Layout,))
     Buffer = TypeAliasType("Buffer", nn.Buffer, type_params=(_Layout,))
 
-    class Group(dist.ProcessGroup, Generic[A]):
+    class Group(dist.ProcessGroup, Generic[A_co]):
         """A process group whose mesh axis is known: ``tp: Group[TP]``."""
 else:
     # Erased: any subscript gives the class itself, so Dynamo, jit.script, fx and isinstance see torch's own class.

@@ -1,0 +1,70 @@
+"""Dtypes of a collective, forward and backward, and what is refused about them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple, Optional
+
+import torch
+
+LOW_PRECISION: Final = frozenset(
+    dtype for dtype in vars(torch).values()
+    if isinstance(dtype, torch.dtype) and (dtype.is_floating_point or dtype.is_complex) and torch.finfo(dtype).bits < 32
+)  # fmt: skip
+
+_KEYS: Final = ("op_dtype", "out_dtype", "async_op", "backward_options")
+
+
+class Dtypes(NamedTuple):
+    """``op_dtype``: the communication's; ``out_dtype``: the result's; ``backward``: the same for the gradient."""
+
+    op: torch.dtype | None = None
+    out: torch.dtype | None = None
+    backward: Optional[Dtypes] = None  # noqa: UP045  # evaluated by NamedTuple on Python 3.10
+
+    def resolved(self, given: torch.dtype, *, shrinks: bool) -> tuple[torch.dtype, torch.dtype]:
+        """The dtypes for an input of dtype ``given``.
+
+        ``op`` alone is the result's too.  With ``out`` alone the communication takes the narrower of the two, except
+        where the operation sums or makes the tensor smaller (``shrinks``), which keeps the input's precision.
+        """
+        if self.op is not None:
+            return self.op, self.out if self.out is not None else self.op
+        if self.out is None:
+            return given, given
+        if shrinks:
+            return given, self.out
+        return min(given, self.out, key=lambda dtype: dtype.itemsize), self.out
+
+    def names_backward_dtype(self) -> bool:
+        """Whether the precision of the backward's communication is given."""
+        return self.backward is not None and self.backward.op is not None
+
+    def low(self) -> bool:
+        """Whether a dtype is asked for in which sums lose precision."""
+        return self.op in LOW_PRECISION or self.out in LOW_PRECISION
+
+
+NONE: Final = Dtypes()
+
+
+def frozen(options: Mapping[str, object] | None) -> Dtypes | None:
+    """``backward_options`` as a value; raises ValueError for an unknown key, TypeError for what is no dtype.
+
+    ``async_op`` is accepted and has no effect: a gradient is always waited for.
+    """
+    if options is None:
+        return None
+    if unknown := [key for key in options if key not in _KEYS]:
+        raise ValueError(f"backward_options: unknown {', '.join(map(repr, unknown))}; known are {', '.join(_KEYS)}")
+    nested = options.get("backward_options")
+    if nested is not None and not isinstance(nested, Mapping):
+        raise TypeError(f"backward_options of backward_options is a dict, not {nested!r}")
+    return Dtypes(_dtype(options, "op_dtype"), _dtype(options, "out_dtype"), None if nested is None else frozen(nested))
+
+
+def _dtype(options: Mapping[str, object], key: str) -> torch.dtype | None:
+    value = options.get(key)
+    if value is None or isinstance(value, torch.dtype):
+        return value
+    raise TypeError(f"backward_options[{key!r}] is a torch.dtype, not {value!r}")

@@ -1,0 +1,93 @@
+"""The rows that the runtime carries out: the plugin's table, and what only the runtime has.
+
+``broadcast`` and ``shift`` have one way to go and so no src and dst to choose a row by; ``reduce`` and ``keep`` are the
+backward of ``broadcast`` and not called by anybody.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spmd_mypy.rules import collectives as table
+from spmd_mypy.rules.collectives import Pair, Refusal, Transition
+from spmd_mypy.rules.kinds import AxisType
+from spmd_mypy.rules.kinds import shard as shard_kind
+from spmd_runtime.types import Invariant, Kind, Partial, Replicate, Shard, Varying
+
+_EXTRA: Final = (
+    Transition("broadcast", "V", "R", ("reduce", "P", "V")),
+    Transition("broadcast", "V", "I", ("keep", "I", "V")),
+    Transition("reduce", "P", "V", ("broadcast", "V", "R")),
+    Transition("keep", "I", "V", ("broadcast", "V", "I")),
+    Transition("shift", "V", "V", ("shift", "V", "V")),
+)
+
+ROWS: Final[dict[str, dict[Pair, Transition]]] = {op: dict(rows) for op, rows in table.TRANSITIONS.items()}
+for _row in _EXTRA:
+    ROWS.setdefault(_row.op, {})[_row.src, _row.dst] = _row
+
+# The kernel that carries a row out, by operation; where data moves, the operation has one kernel for all its rows.
+COMMUNICATING: Final = {
+    "all_reduce": "sum", "all_gather": "gather", "reduce_scatter": "scatter", "all_to_all": "exchange",
+    "broadcast": "spread", "reduce": "collect", "shift": "ring",
+}  # fmt: skip
+
+_LOCAL: Final[dict[tuple[str, str], str]] = {
+    ("R", "V"): "cut", ("R", "S"): "cut", ("I", "V"): "cut", ("I", "S"): "cut",
+    ("R", "P"): "first", ("I", "P"): "first", ("V", "P"): "place", ("S", "P"): "place",
+}  # fmt: skip
+
+REDUCING: Final = frozenset({"all_reduce", "reduce_scatter", "reduce"})
+
+_KINDS: Final = {
+    Replicate: AxisType("R"), Invariant: AxisType("I"), Varying: AxisType("V"), Partial: AxisType("P"),
+}  # fmt: skip
+
+
+def kernel(row: Transition) -> str:
+    """The name of the kernel that carries ``row`` out forward."""
+    if row.op in COMMUNICATING:
+        return COMMUNICATING[row.op]
+    if row.op == "keep":
+        return "keep"
+    return _LOCAL.get((row.src, row.dst), "same") if row.op == "convert" else "same"
+
+
+def kind(value: Kind, what: str) -> AxisType:
+    """A type as the table knows it; raises TypeError, naming the argument ``what``, for anything else."""
+    if isinstance(value, Shard):
+        return shard_kind(value.dim)
+    found = _KINDS.get(value) if isinstance(value, type) else None
+    if found is None:
+        hint = "; a Shard names its dim: S(0)" if value is Shard else ""
+        raise TypeError(f"{what} is one of R, I, V, P, S(i), not {value!r}{hint}")
+    return found
+
+
+def find_row(op: str, src: AxisType, dst: AxisType, *, expert: bool, axis: str) -> Transition:
+    """The row for ``op`` from ``src`` to ``dst``; raises ValueError that says what would do."""
+    if op not in table.TRANSITIONS and op not in table.ALIASES and op != "redistribute":
+        rows = ROWS[op]
+        row: Transition | Refusal = rows.get((table.token(src), table.token(dst))) or Refusal(
+            "dst", tuple(token for _, token in rows)
+        )
+    else:
+        row = table.transition(op, src, dst, expert=expert)
+    if isinstance(row, Refusal):
+        raise ValueError(_refused(op, src, dst, axis, row))
+    return row
+
+
+def _refused(op: str, src: AxisType, dst: AxisType, axis: str, refusal: Refusal) -> str:
+    call = f"{op}(axis {axis!r}, src={src}, dst={dst})"
+    if refusal.reason == "expert":
+        return f"{call}: rarely what a forward wants; pass expert_mode=True if it is"
+    if refusal.reason == "shard":
+        return f"{call}: another shard dim takes communication; use all_to_all or redistribute"
+    choices = " or ".join("S(i)" if token == "S" else token for token in refusal.choices) or "nothing"
+    if op in ("convert", "shard") and src.letter == "P":
+        return f"{call}: a pending sum ends by a reduction: all_reduce (dst R or I), reduce_scatter (dst V or S(i))"
+    if op == "all_reduce" and refusal.reason == "src" and src.letter in "RI":
+        return f"{call}: the ranks hold one value already, not summands; src must be {choices}"
+    value = src if refusal.reason == "src" else dst
+    return f"{call}: {refusal.reason} must be {choices}, not {value}"
