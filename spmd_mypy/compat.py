@@ -8,14 +8,24 @@ from __future__ import annotations
 
 import os
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, TypeAlias, cast
 
 from mypy import errors as mypy_errors
 from mypy.errorcodes import ErrorCode
-from mypy.nodes import ComparisonExpr, Context, Expression, FuncDef, MypyFile, OpExpr
-from mypy.types import Type, TypeGuardedType
+from mypy.nodes import (
+    ARG_POS,
+    ArgKind,
+    ComparisonExpr,
+    Context,
+    Expression,
+    FuncDef,
+    MypyFile,
+    OpExpr,
+    TempNode,
+)
+from mypy.types import AnyType, Type, TypeGuardedType, TypeOfAny
 
 ErrorFilter: TypeAlias = Callable[[str, Any], bool]
 
@@ -97,6 +107,56 @@ def retype(api: Any, expression: Expression, new: Type) -> bool:
     return True
 
 
+def member_type(api: Any, t: Type, name: str, context: Context) -> Type | None:
+    """The type of the attribute ``name`` of a value of type ``t``, bound and with ``t``'s arguments put in.
+
+    mypy's own look-up: overloads, decorators, generics and properties are what they are elsewhere; a decorated method that is
+    not inferred yet defers the function being checked.  None without the private parts.
+    """
+    if not private_parts():
+        return None
+    try:
+        return cast("Type", api.expr_checker.analyze_external_member_access(name, t, context))
+    except AttributeError:
+        return None
+
+
+def call(api: Any, callee: Type, types: Sequence[Type], context: Context) -> Type:
+    """What calling ``callee`` on positional arguments of these types gives; errors are reported at ``context``."""
+    arguments: list[Expression] = [TempNode(t, context=context) for t in types]
+    return call_with(api, callee, arguments, [ARG_POS] * len(arguments), None, context)
+
+
+def call_with(
+    api: Any,
+    callee: Type,
+    arguments: Sequence[Expression],
+    kinds: Sequence[ArgKind],
+    names: Sequence[str | None] | None,
+    context: Context,
+) -> Type:
+    """What the call ``callee(arguments)`` gives; errors are reported at ``context``.  Any without the private parts."""
+    if not private_parts():
+        return AnyType(TypeOfAny.special_form)
+    try:
+        given = None if names is None else list(names)
+        result, _ = api.expr_checker.check_call(callee, list(arguments), list(kinds), context, given)
+    except AttributeError:
+        return AnyType(TypeOfAny.special_form)
+    return cast("Type", result)
+
+
+def iterated(api: Any, t: Type) -> Type | None:
+    """The type of the elements of an iterable of type ``t``; None where it is none, or mypy cannot say."""
+    if not private_parts():
+        return None
+    try:
+        with api.msg.filter_errors():
+            return cast("Type", api.analyze_iterable_item_type_without_expression(t, Context())[1])
+    except (AttributeError, IndexError, TypeError):
+        return None
+
+
 def enclosing_function(api: Any) -> FuncDef | None:
     """The innermost function whose body is being checked."""
     try:
@@ -112,22 +172,31 @@ def current_file(api: Any) -> MypyFile | None:
     return tree if isinstance(tree, MypyFile) else None
 
 
+def _trials(context: Context) -> int:
+    """Under how many filters mypy tries an operator: ``__add__`` before ``__radd__``, and the overloads of ``__eq__``."""
+    if isinstance(context, ComparisonExpr):
+        return 2 if "==" in context.operators or "!=" in context.operators else 1
+    return 1 if isinstance(context, OpExpr) else 0
+
+
 @contextmanager
 def past_operator_trial(api: Any, context: Context) -> Iterator[None]:
-    """Report from here past the filter under which mypy tries ``__add__`` and then ``__radd__``.
+    """Report from here past the filters under which mypy tries an operator.
 
-    Were the error caught there, mypy would take the operator for missing and its result for Any.  Only that one filter is
+    Were the error caught there, mypy would take the operator for missing and its result for Any.  Only those filters are
     stepped over: where a whole call is on trial (overloads), errors stay caught.
     """
-    stack = getattr(errors_of(api), "_watchers", None) if isinstance(context, OpExpr | ComparisonExpr) else None
-    if not stack or len(stack) < 2 or not private_parts():
+    stack = getattr(errors_of(api), "_watchers", None) if private_parts() else None
+    count = min(_trials(context), len(stack) - 1) if stack else 0
+    if not stack or count <= 0:
         yield
         return
-    top = stack.pop()
+    stepped_over = stack[-count:]
+    del stack[-count:]
     try:
         yield
     finally:
-        stack.append(top)
+        stack.extend(stepped_over)
 
 
 def note(api: Any, message: str, context: Context, code: ErrorCode) -> None:

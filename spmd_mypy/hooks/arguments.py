@@ -137,7 +137,11 @@ def leaves(api: Any, param: str, t: Type, expression: Expression | None) -> Iter
 
 
 # mypy keeps no names of positional-only parameters and of special methods' parameters.
-_NAMELESS: Final = {"__getitem__": ("indices",), "__setitem__": ("indices", "value")}
+_NAMELESS: Final = {
+    "__getitem__": ("indices",),
+    "__setitem__": ("indices", "value"),
+    "sum": ("iterable", "start"),
+}
 _NAMELESS_METHOD: Final = ("other",)
 _NAMELESS_FUNCTION: Final = ("input", "other")
 

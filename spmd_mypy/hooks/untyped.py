@@ -23,22 +23,30 @@ from mypy.nodes import (
     OpExpr,
     StrExpr,
 )
-from mypy.plugin import FunctionContext
-from mypy.types import AnyType, CallableType, Instance, Type, TypeOfAny, get_proper_type
+from mypy.plugin import FunctionContext, MethodSigContext
+from mypy.types import AnyType, CallableType, FunctionLike, Instance, Type, TypeOfAny, UnionType, get_proper_type
 
-from spmd_mypy.layout import Layouts, unknown_type
+from spmd_mypy import compat
+from spmd_mypy.hooks.arguments import is_number
+from spmd_mypy.layout import Layouts, is_tensor, unknown_type
 
 ADD_DOCSTR: Final = "torch._C._add_docstr"
-_SIGNATURE: Final = re.compile(r"^\s*(?:[a-z_]+\.)*([a-z_0-9]+)\((.*?)\)\s*->", re.M | re.S)
+_SIGNATURE: Final = re.compile(r"\A\s*(?:[a-z_]+\.)*([a-z_0-9]+)\((.*?)\)", re.S)
 
-# Results that torch's annotations leave untyped: what comes out all the same.  "none": leave it Any.
+# Results that torch's annotations leave untyped: what comes out all the same.
 _RESULTS: Final = {
     "Tensor.split": "tuple", "torch.split": "tuple", "torch.meshgrid": "tuple", "torch.broadcast_tensors": "tuple",
-    "torch.unique": "none", "torch.unique_consecutive": "none", "Tensor.unique": "none",
-    "Tensor.unique_consecutive": "none", "torch.lu": "none", "Tensor.lu": "none", "torch.atleast_1d": "like",
-    "torch.atleast_2d": "like", "torch.atleast_3d": "like", "torch.pca_lowrank": "none", "torch.svd_lowrank": "none",
-    "Tensor.backward": "none", "Tensor.tolist": "none", "Tensor.item": "none", "Tensor.numpy": "none",
-    "torch.nn.functional.multi_head_attention_forward": "none", "builtins.sum": "none",
+    "Tensor.__iter__": "iterator",
+    **dict.fromkeys(
+        (
+            "torch.atleast_1d", "torch.atleast_2d", "torch.atleast_3d", "torch.norm", "torch.stft", "Tensor.norm",
+            "Tensor.stft", "Tensor.istft", "Tensor.unflatten", "Tensor.refine_names", "Tensor.align_to",
+            "Tensor.rename", "Tensor.rename_", "Tensor.__reversed__", "Tensor.__rdiv__", "Tensor.__rpow__",
+            "Tensor.__rfloordiv__", "Tensor.__rlshift__", "Tensor.__rrshift__", "Tensor.__rmatmul__",
+            "Tensor.__pow__", "Tensor.__ipow__", "Tensor.__floordiv__", "Tensor.share_memory_", "Tensor.__deepcopy__",
+        ),
+        "tensor",
+    ),
 }  # fmt: skip
 _SEVERAL_OUTPUTS: Final = frozenset(
     f"torch.linalg.{name}"
@@ -48,7 +56,7 @@ _SEVERAL_OUTPUTS: Final = frozenset(
     )
 )  # fmt: skip
 _TENSOR_MODULES: Final = (
-    "Tensor.", "torch.linalg.", "torch.fft.", "torch.special.", "torch.nn.functional.", "torch.nn.init.", "operator."
+    "torch.linalg.", "torch.fft.", "torch.special.", "torch.nn.functional.", "torch.nn.init.", "operator."
 )  # fmt: skip
 
 
@@ -94,6 +102,23 @@ def documented(ctx: FunctionContext) -> Type:
     return CallableType([any_] * len(names), kinds, names, any_, fallback)
 
 
+def comparison(layouts: Layouts, ctx: MethodSigContext) -> FunctionLike:
+    """``x == y`` gives a tensor where ``y`` is a tensor or a number, by whichever overload.
+
+    The overloads are (Tensor) -> Tensor and (object) -> bool: with a generic operand mypy finds that both may fit, and
+    gives up on the result.
+    """
+    signature_ = ctx.default_signature
+    if not ctx.args or not ctx.args[0]:
+        return signature_
+    expression = ctx.args[0][0]
+    other = get_proper_type(compat.stored_type(ctx.api, expression) or ctx.api.get_expression_type(expression))
+    members = other.relevant_items() if isinstance(other, UnionType) else [other]
+    if isinstance(signature_, CallableType) and all(is_tensor(member) or is_number(member) for member in members):
+        return signature_.copy_modified(ret_type=layouts.tensor(unknown_type()))
+    return signature_
+
+
 def result(layouts: Layouts, op: str, default: Type, several: bool) -> Type:
     """What an operation of torch returns whose annotation says Any; ``several`` outputs stay Any."""
     shape = _RESULTS.get(op)
@@ -103,7 +128,7 @@ def result(layouts: Layouts, op: str, default: Type, several: bool) -> Type:
     tensor = layouts.tensor(unknown_type())
     if shape == "none":
         return default
-    if shape == "tuple":
-        info = layouts.info("builtins.tuple")
-        return Instance(info, [tensor]) if info is not None else default
-    return tensor
+    if shape == "tensor":
+        return tensor
+    info = layouts.info("builtins.tuple" if shape == "tuple" else "typing.Iterator")
+    return Instance(info, [tensor]) if info is not None else default
