@@ -130,8 +130,8 @@ def own_rows(ids: Tokens, rows: int) -> tuple[Own, Own]:
     return local.clamp(0, rows - 1), (local >= 0) & (local < rows)
 
 
-class VocabParallelEmbedding(nn.Module):
-    """Each rank looks up the tokens of its vocabulary rows and gives zeros for the others: summands."""
+class VocabParallel(nn.Module):
+    """What embedding and head hold: this rank's rows of a ``(vocab, dim)`` table."""
 
     tp_dims: ClassVar[Mapping[str, int]] = {"weight": 0}
     weight: CutWeight
@@ -139,21 +139,18 @@ class VocabParallelEmbedding(nn.Module):
     def __init__(self, config: LlamaConfig) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.empty(tp_share(config.vocab, "vocab"), config.dim))
+
+
+class VocabParallelEmbedding(VocabParallel):
+    """Each rank looks up the tokens of its vocabulary rows and gives zeros for the others: summands."""
 
     def forward(self, tokens: Tokens) -> Summand:
         row, ours = own_rows(tokens, self.weight.shape[0])
         return F.embedding(row, self.weight).masked_fill(~ours.unsqueeze(-1), 0.0)
 
 
-class VocabParallelHead(nn.Module):
+class VocabParallelHead(VocabParallel):
     """Column-parallel projection to this rank's part of the vocabulary."""
-
-    tp_dims: ClassVar[Mapping[str, int]] = {"weight": 0}
-    weight: CutWeight
-
-    def __init__(self, config: LlamaConfig) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.empty(tp_share(config.vocab, "vocab"), config.dim))
 
     def forward(self, x: Whole) -> Own:
         return F.linear(x, self.weight)  # (s, b, v)
@@ -168,7 +165,8 @@ def vocab_parallel_cross_entropy(logits: Own, targets: Tokens) -> Loss:
     """
     logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
     row, ours = own_rows(targets, logits.shape[-1])
-    # Only for range: the maximum cancels, so it carries no gradient. One float per token and rank is gathered.
+    # Only for range: the maximum cancels, so it carries no gradient. Gathered, one float per token and rank, because
+    # a maximum is no sum: there is no Partial for it.
     peak: Whole = all_gather(logits.detach().amax(-1), TP, src=V, dst=R).amax(0)  # (s, b)
     logits = logits - peak.unsqueeze(-1)
     own_sum: Summand = logits.exp().sum(-1)
@@ -328,7 +326,7 @@ def tp_dims(model: nn.Module) -> dict[str, int | None]:
     """For every parameter, the dim along which it is cut over tp, or None where each rank has it whole."""
     dims: dict[str, int | None] = {}
     for prefix, module in model.named_modules():
-        own: Mapping[str, int] = vars(type(module)).get("tp_dims", {})
+        own: Mapping[str, int] = getattr(type(module), "tp_dims", {})
         for name, _ in module.named_parameters(recurse=False):
             dims[f"{prefix}.{name}" if prefix else name] = own.get(name)
     return dims
