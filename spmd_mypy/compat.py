@@ -93,6 +93,19 @@ def stored_type(api: Any, expression: Expression) -> Type | None:
         return None
 
 
+_guards: dict[Type, TypeGuardedType] = {}
+
+
+def _guard(new: Type) -> TypeGuardedType:
+    """mypy's mark for a type that holds even where it does not fit the declared one.
+
+    One object per type: where two branches give a variable the same one, mypy's binder then sees that it is the same.
+    """
+    if len(_guards) > 1000:
+        _guards.clear()
+    return _guards.setdefault(new, TypeGuardedType(new))
+
+
 def retype(api: Any, expression: Expression, new: Type) -> bool:
     """Give the variable ``expression`` the type ``new`` from here on, even where it does not fit the declared one.
 
@@ -101,10 +114,21 @@ def retype(api: Any, expression: Expression, new: Type) -> bool:
     if not private_parts():
         return False
     try:
-        api.binder.put(expression, TypeGuardedType(new))
+        api.binder.put(expression, _guard(new))
     except (AttributeError, TypeError):
         return False
     return True
+
+
+def narrowed_type(api: Any, expression: Expression) -> Type | None:
+    """The type that mypy's binder has for a variable here, or None where it is what was declared."""
+    if not private_parts():
+        return None
+    try:
+        found = api.binder.get(expression)
+    except (AttributeError, AssertionError):
+        return None
+    return found.type_guard if isinstance(found, TypeGuardedType) else found
 
 
 def member_type(api: Any, t: Type, name: str, context: Context) -> Type | None:
