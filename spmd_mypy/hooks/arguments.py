@@ -9,14 +9,20 @@ from typing import Any, Final, TypeAlias
 from mypy.nodes import (
     ARG_STAR,
     ARG_STAR2,
+    CallExpr,
+    ComparisonExpr,
+    Context,
     DictionaryComprehension,
     Expression,
     FloatExpr,
     GeneratorExpr,
+    IndexExpr,
     IntExpr,
     ListComprehension,
     ListExpr,
+    MemberExpr,
     NameExpr,
+    OpExpr,
     RefExpr,
     SetExpr,
     SliceExpr,
@@ -142,6 +148,10 @@ _NAMELESS: Final = {
     "__setitem__": ("indices", "value"),
     "sum": ("iterable", "start"),
 }
+AUGMENTED: Final = frozenset(
+    {"add", "sub", "mul", "truediv", "div", "floordiv", "mod", "pow", "matmul", "and", "or", "xor", "lshift", "rshift"}
+)
+_REFLECTED: Final = frozenset(f"__r{name}__" for name in AUGMENTED)
 _NAMELESS_METHOD: Final = ("other",)
 _NAMELESS_FUNCTION: Final = ("input", "other")
 
@@ -152,7 +162,7 @@ def operands(op: str, ctx: AnyCall) -> tuple[list[Operand], dict[str, OptionValu
     options: dict[str, OptionValue] = {}
     method = isinstance(ctx, MethodContext)
     if isinstance(ctx, MethodContext):
-        found.extend(leaves(ctx.api, "self", ctx.type, receiver_of(ctx)))
+        found.extend(leaves(ctx.api, "self", ctx.type, receiver_of(op, ctx.context)))
     nameless = _NAMELESS.get(op.rpartition(".")[2], _NAMELESS_METHOD if method else _NAMELESS_FUNCTION)
     for at, (name, types, kinds, expressions, given) in enumerate(
         zip(ctx.callee_arg_names, ctx.arg_types, ctx.arg_kinds, ctx.args, ctx.arg_names, strict=False)
@@ -167,17 +177,45 @@ def operands(op: str, ctx: AnyCall) -> tuple[list[Operand], dict[str, OptionValu
     return found, options
 
 
-def receiver_of(ctx: AnyCall) -> Expression | None:
-    """The expression whose method is called: ``x`` of ``x.relu()``, ``x + y``, ``x[0]``."""
-    node = ctx.context
-    callee = getattr(node, "callee", None)
+def receiver_of(op: str, context: Context) -> Expression | None:
+    """The expression whose method is called: ``x`` of ``x.relu()``, ``x + y``, ``1 - x``, ``x[0]``, ``x == y``."""
+    callee = getattr(context, "callee", None)
     if callee is not None:
         return getattr(callee, "expr", None)
-    for attribute in ("left", "base", "lvalue", "expr"):
-        found = getattr(node, attribute, None)
+    if isinstance(context, ComparisonExpr):
+        return context.operands[0] if len(context.operands) == 2 else None
+    if isinstance(context, OpExpr):
+        return context.right if op.rpartition(".")[2] in _REFLECTED else context.left
+    for attribute in ("base", "lvalue", "expr"):
+        found = getattr(context, attribute, None)
         if isinstance(found, Expression):
             return found
     return None
+
+
+# Operations whose result shares the data of their receiver; a write into it is a write into the receiver.
+_VIEWS: Final = frozenset(
+    {
+        "view", "view_as", "reshape", "reshape_as", "flatten", "unflatten", "ravel", "squeeze", "unsqueeze", "transpose",
+        "swapaxes", "swapdims", "t", "permute", "movedim", "moveaxis", "narrow", "select", "diagonal", "expand",
+        "expand_as", "unfold", "as_strided", "detach", "T", "mT", "H", "mH", "data",
+    }
+)  # fmt: skip
+
+
+def base_of(expression: Expression) -> Expression:
+    """What a chain of views starts from: ``x`` of ``x.view(-1)[0]``."""
+    while True:
+        inner: Expression | None = None
+        if isinstance(expression, IndexExpr):
+            inner = expression.base
+        elif isinstance(expression, CallExpr) and isinstance(expression.callee, MemberExpr):
+            inner = expression.callee.expr if expression.callee.name in _VIEWS else None
+        elif isinstance(expression, MemberExpr) and expression.name in _VIEWS:
+            inner = expression.expr
+        if inner is None:
+            return expression
+        expression = inner
 
 
 # ---- layouts

@@ -12,19 +12,20 @@ from itertools import product
 from math import prod
 from typing import Any, Final
 
-from mypy.nodes import MemberExpr, NameExpr
+from mypy.nodes import Expression, MemberExpr, NameExpr
 from mypy.plugin import AttributeContext, MethodContext
 from mypy.typeops import make_simplified_union
 from mypy.types import AnyType, Instance, NoneType, Type, UnionType, get_proper_type
 
 from spmd_mypy import compat
 from spmd_mypy.hooks import untyped
-from spmd_mypy.hooks.arguments import AnyCall, Operand, argument, operands
+from spmd_mypy.hooks.arguments import AUGMENTED, AnyCall, Operand, argument, base_of, operands
 from spmd_mypy.hooks.base import Workbench
 from spmd_mypy.layout import is_tensor, same_type_variable
 from spmd_mypy.messages import violation_message
 from spmd_mypy.rules import operations as rules
 from spmd_mypy.rules.call import Argument, Call, Verdict, Violation
+from spmd_mypy.rules.kinds import Layout
 
 _COMBINATIONS: Final = 16  # more members than this in a call's unions are not told apart
 
@@ -41,7 +42,9 @@ class Operations:
     def call(self, op: str, ctx: AnyCall) -> Type:
         """A function, method or operator."""
         found, options = operands(op, ctx)
-        return self._infer(Site(op, ctx.api, ctx.context, found, options), ctx.default_return_type)
+        result = self.infer(Site(op, ctx.api, ctx.context, found, options), ctx.default_return_type)
+        # ``x += y`` assigns nothing in mypy's eyes: its result must fit x as it was; a new type is set by flow.
+        return ctx.type if isinstance(ctx, MethodContext) and _is_augmented(op) else result
 
     def attribute(self, op: str, ctx: AttributeContext) -> Type:
         """A property such as ``x.T``."""
@@ -49,7 +52,7 @@ class Operations:
             return ctx.default_attr_type
         receiver = ctx.context.expr if isinstance(ctx.context, MemberExpr) else None
         found = [Operand("self", get_proper_type(ctx.type), receiver)]
-        return self._infer(Site(op, ctx.api, ctx.context, found, {}), ctx.default_attr_type)
+        return self.infer(Site(op, ctx.api, ctx.context, found, {}), ctx.default_attr_type)
 
     def operator(self, op: str, ctx: MethodContext) -> Type:
         """An operator of a class that may or may not be a tensor."""
@@ -57,7 +60,8 @@ class Operations:
 
     # ---- inference
 
-    def _infer(self, site: Site, default: Type) -> Type:
+    def infer(self, site: Site, default: Type) -> Type:
+        """The type of what ``site`` gives, ``default`` with layouts put in; reports what the rules refuse."""
         tensors = [o.type for o in site.operands if not o.number]
         if not self._concerns_us(site, tensors):
             return default
@@ -128,17 +132,35 @@ class Operations:
 
     def _fail(self, site: Site, members: list[Operand], violation: Violation) -> None:
         call = Call(site.op, site.arguments, site.options, True)
-        texts = [self.bench.text(site.api, o.expression, o.param or "the operand") for o in members]
+        texts = [self.bench.text(site.api, o.expression, _fallback_text(o)) for o in members]
         message = violation_message(call, violation, texts, self.bench.axis(violation.axis))
         self.bench.fail(site.api, site.context, message.code, message.text, message.notes)
 
     def _mutate(self, site: Site, verdict: Verdict) -> None:
-        """Re-type the variables that the call has written to."""
+        """Re-type the variables that the call has written to; a write into a view is one into what it views."""
         for index, layout in verdict.mutations:
-            o = site.operands[index]
-            if isinstance(o.expression, NameExpr) and isinstance(o.type, Instance):
-                new = self.layouts.put(o.type, [self.layouts.write(layout)])
-                compat.retype(site.api, o.expression, new)
+            target = site.operands[index].expression
+            if target is None:
+                continue
+            base = base_of(target)
+            if base is not target:
+                layout = self._partly_written(site, base, layout)
+            if isinstance(base, NameExpr):
+                self._retype(site, base, layout)
+
+    def _partly_written(self, site: Site, base: Expression, layout: Layout) -> Layout:
+        """The layout of a tensor after ``layout`` was written into a part of it."""
+        whole = compat.stored_type(site.api, base)
+        old = self.layouts.read(whole) if whole is not None else None
+        if old is None:
+            return self.layouts.unknown
+        return tuple(new if kind is not None and kind.constant else kind for kind, new in zip(old, layout, strict=True))
+
+    def _retype(self, site: Site, name: NameExpr, layout: Layout) -> None:
+        t = compat.stored_type(site.api, name)
+        t = get_proper_type(t) if t is not None else None
+        if isinstance(t, Instance) and is_tensor(t) and self.layouts.read(t) != layout:
+            compat.retype(site.api, name, self.layouts.put(t, [self.layouts.write(layout)]))
 
     # ---- results
 
@@ -149,6 +171,14 @@ class Operations:
         if not written or isinstance(get_proper_type(default), NoneType):
             return default
         return self.layouts.put(default, written)
+
+
+def _fallback_text(o: Operand) -> str:
+    return repr(o.value) if o.number and isinstance(o.value, int | float) else o.param or "the operand"
+
+
+def _is_augmented(op: str) -> bool:
+    return op.startswith("Tensor.__i") and op.removeprefix("Tensor.__i").removesuffix("__") in AUGMENTED
 
 
 class Site:
