@@ -19,16 +19,18 @@ from mypy.plugin import (
     ClassDefContext,
     FunctionContext,
     MethodContext,
+    MethodSigContext,
     Plugin,
     ReportConfigContext,
 )
-from mypy.types import Type
+from mypy.types import FunctionLike, Type
 
 from spmd_mypy import __version__, compat
 from spmd_mypy.config import ConfigError, load
 from spmd_mypy.fullnames import (
     GENERIC_TENSORS,
     GROUP,
+    MODULE,
     RUNTIME,
     SHARD,
     TENSOR,
@@ -41,7 +43,9 @@ from spmd_mypy.hooks import untyped
 from spmd_mypy.hooks.annotations import Annotations, make_generic
 from spmd_mypy.hooks.base import Workbench
 from spmd_mypy.hooks.collectives import Collectives
+from spmd_mypy.hooks.containers import CONTAINERS, Containers, make_container
 from spmd_mypy.hooks.gradients import Gradients
+from spmd_mypy.hooks.modules import Modules
 from spmd_mypy.hooks.operations import Operations
 from spmd_mypy.rules.ops import known
 
@@ -51,8 +55,13 @@ AttributeHook: TypeAlias = Callable[[AttributeContext], Type]
 
 _COLLECTIVES: Final = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "redistribute", "unshard")
 _LOCAL: Final = ("convert", "reinterpret", "invariant_to_replicate", "shard")
-# Functions outside torch that the rules have rows for.
-_PYTHON_MODULES: Final = ("builtins.", "_operator.", "operator.", "math.")
+# Functions outside torch that the rules have rows for.  Generic ones (list, zip, enumerate, ...) need none: mypy
+# carries the elements' types through them.
+_PYTHON_MODULES: Final = ("_operator.", "operator.", "math.", "copy.")
+_BUILTINS: Final = frozenset(
+    f"builtins.{name}"
+    for name in ("sum", "abs", "round", "pow", "float", "int", "bool", "complex", "str", "repr", "format", "print")
+)
 _OPERATORS: Final = frozenset(
     f"__{prefix}{name}__"
     for name in (
@@ -66,8 +75,10 @@ _OPERATORS: Final = frozenset(
 def _digest() -> str:
     """A digest of the plugin's own files: mypy only looks at this one, caches must follow all."""
     digest = hashlib.sha256(__version__.encode())
-    for path in sorted(Path(__file__).parent.rglob("*.py")):
-        digest.update(path.read_bytes())
+    folder = Path(__file__).parent
+    for path in sorted(folder.rglob("*.py")):
+        if path.relative_to(folder).parts[0] != "cli":  # the command decides nothing
+            digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
 
 
@@ -86,13 +97,21 @@ class SpmdPlugin(Plugin):
         self.operations = Operations(self.bench)
         self.collectives = Collectives(self.bench)
         self.gradients = Gradients(self.bench)
+        self.containers = Containers(self.bench)
+        self.modules = Modules(self.bench, self.operations, self.containers)
         self._functions: dict[str, FunctionHook | None] = self._named_functions()
         self._methods: dict[str, MethodHook | None] = {
-            "torch._tensor.Tensor.backward": self._guard(self.gradients.backward)
+            "torch._tensor.Tensor.backward": self._guard(self.gradients.backward),
+            "builtins.str.format": self._guard(partial(self.operations.call, "builtins.format")),  # f-strings, too
         }
+        self._methods.update(
+            {f"{container}.__getitem__": self._guard(self.containers.item) for container in CONTAINERS}
+        )
+        self._stock = self._guard(self.modules.stock)
         self._attributes: dict[str, AttributeHook | None] = {
             f"{base}.grad": self._guard(self.gradients.grad) for base in (TENSOR, TENSOR_BASE)
         }
+        self._attributes[f"{MODULE}.__call__"] = self._guard(self.modules.called)
         self._types = self._named_types()
 
     # ---- tables by full name
@@ -104,6 +123,8 @@ class SpmdPlugin(Plugin):
                 table[f"{RUNTIME}.{module}.{name}"] = self._guard(partial(self.collectives.call, name))
         table[untyped.ADD_DOCSTR] = self._guard(untyped.documented)
         table[f"{RUNTIME}.local.axis_index"] = self._guard(self.collectives.axis_index)
+        for container in CONTAINERS:
+            table[container] = self._guard(self.containers.construct)
         table["torch.autograd.backward"] = self._guard(self.gradients.autograd_backward)
         table["torch.autograd.grad"] = self._guard(self.gradients.autograd_grad)
         table[f"{RUNTIME}.local.axis_size"] = self._guard(self.collectives.axis_size)
@@ -141,7 +162,9 @@ class SpmdPlugin(Plugin):
         return self._data
 
     def get_customize_class_mro_hook(self, fullname: str) -> Callable[[ClassDefContext], None] | None:
-        """Make torch's tensor classes generic."""
+        """Make torch's tensor classes and containers of modules generic."""
+        if fullname in CONTAINERS:
+            return make_container
         return make_generic if fullname in GENERIC_TENSORS else None
 
     def get_type_analyze_hook(self, fullname: str) -> Callable[[AnalyzeTypeContext], Type] | None:
@@ -165,6 +188,22 @@ class SpmdPlugin(Plugin):
         hook = table[fullname]
         return hook if hook is not None or self.bench.watcher.watching else self._guard(default_of)
 
+    def get_method_signature_hook(self, fullname: str) -> Callable[[MethodSigContext], FunctionLike] | None:
+        """Signatures that depend on the receiver or the arguments."""
+        if fullname.endswith((".__eq__", ".__ne__")) and canonical(fullname).startswith("Tensor."):
+            return self._guard_signature(partial(untyped.comparison, self.bench.layouts))
+        return None
+
+    def _guard_signature(self, hook: Callable[[Any], FunctionLike]) -> Callable[[Any], FunctionLike]:
+        def guarded(ctx: Any) -> FunctionLike:
+            try:
+                return hook(ctx)
+            except Exception:
+                compat.report_failure()
+                return ctx.default_signature  # type: ignore[no-any-return]
+
+        return guarded
+
     def get_method_hook(self, fullname: str) -> MethodHook | None:
         """Methods and operators."""
         table = self._methods
@@ -184,7 +223,7 @@ class SpmdPlugin(Plugin):
     # ---- torch's operations
 
     def _operation(self, fullname: str) -> FunctionHook | None:
-        if not fullname.startswith(("torch.", *_PYTHON_MODULES)):
+        if not fullname.startswith(("torch.", *_PYTHON_MODULES)) and fullname not in _BUILTINS:
             return None
         op = canonical(fullname)
         if not known(op):
@@ -196,6 +235,8 @@ class SpmdPlugin(Plugin):
         if op.startswith("Tensor."):
             return self._guard(partial(self.operations.call, op)) if known(op) else None
         name = fullname.rpartition(".")[2]
+        if name in ("__call__", "forward"):
+            return self._stock
         if name in _OPERATORS and not fullname.startswith("builtins."):
             return self._guard(partial(self.operations.operator, f"Tensor.{name}"))
         return None
