@@ -147,7 +147,11 @@ def member_type(api: Any, t: Type, name: str, context: Context) -> Type | None:
 
 def call(api: Any, callee: Type, types: Sequence[Type], context: Context) -> Type:
     """What calling ``callee`` on positional arguments of these types gives; errors are reported at ``context``."""
-    arguments: list[Expression] = [TempNode(t, context=context) for t in types]
+    arguments: list[Expression] = []
+    for t in types:
+        node = TempNode(t)
+        node.set_line(context)
+        arguments.append(node)
     return call_with(api, callee, arguments, [ARG_POS] * len(arguments), None, context)
 
 

@@ -1,0 +1,118 @@
+"""``module(x)`` is ``forward`` with the module's own types; a stock module is the operation that it goes through.
+
+torch declares ``Module.__call__`` as ``Callable[..., Any]``.  The hook on that one attribute puts the type of
+``forward`` there, so that calls, ``module.__call__``, ``super().__call__``, ``functools.partial(module)`` and modules
+passed as callables all see it: overridden, inherited, overloaded, decorated or generic.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mypy.nodes import Context, Decorator, TypeInfo
+from mypy.plugin import AttributeContext, MethodContext
+from mypy.types import AnyType, CallableType, Instance, NoneType, Type, get_proper_type
+
+from spmd_mypy import compat
+from spmd_mypy.hooks.arguments import Operand, operands
+from spmd_mypy.hooks.base import Workbench
+from spmd_mypy.hooks.containers import Containers
+from spmd_mypy.hooks.operations import Operations, Site
+from spmd_mypy.hooks.signatures import (
+    forward_owner,
+    has_variables,
+    mentions_layout,
+    module_of,
+    stock_operation,
+    written_forward,
+)
+from spmd_mypy.layout import is_tensor, tensors_in, unknown_type
+from spmd_mypy.rules.call import OptionValue
+from spmd_mypy.rules.ops import find
+
+
+class Modules:
+    """The hooks for calls of modules."""
+
+    def __init__(self, bench: Workbench, operations: Operations, containers: Containers) -> None:
+        self.bench = bench
+        self.layouts = bench.layouts
+        self.operations = operations
+        self.containers = containers
+
+    # ---- module(x)
+
+    def called(self, ctx: AttributeContext) -> Type:
+        """The attribute ``Module.__call__``: ``forward`` where it speaks of layouts."""
+        receiver = module_of(ctx.type)
+        if receiver is None or ctx.is_lvalue:
+            return ctx.default_attr_type
+        forward = self._forward(ctx.api, receiver, ctx.context)
+        return ctx.default_attr_type if forward is None else forward
+
+    def _forward(self, api: Any, receiver: Instance, context: Context) -> Type | None:
+        """The bound ``forward`` of ``receiver``; None where it has none of ours."""
+        if not self._ours(api, receiver.type):
+            return None
+        found = compat.member_type(api, receiver, "forward", context)
+        return None if found is None or isinstance(get_proper_type(found), AnyType) else found
+
+    def _ours(self, api: Any, info: TypeInfo) -> bool:
+        owner = forward_owner(info)
+        if owner is None:
+            return False
+        written = written_forward(info)
+        if mentions_layout(written) or self._decorated(owner):
+            return True
+        if not self.bench.uses_spmd(api):
+            return False
+        return has_variables(written) or (stock_operation(info) is not None and _annotated(written))
+
+    @staticmethod
+    def _decorated(owner: TypeInfo) -> bool:
+        """Whether a decorator gives ``forward`` layouts that its signature does not have."""
+        node = owner.names["forward"].node
+        return isinstance(node, Decorator) and mentions_layout(node.var.type)
+
+    # ---- stock modules
+
+    def stock(self, ctx: MethodContext) -> Type:
+        """``linear(x)``: the operation on the arguments and on the module's own parameters."""
+        receiver = module_of(ctx.type)
+        if receiver is None:
+            return ctx.default_return_type
+        if self.containers.is_sequential(receiver):
+            return self.containers.through(receiver, ctx)
+        op = stock_operation(receiver.type)
+        if op is None:
+            return ctx.default_return_type
+        found, options = operands(op, ctx)
+        own, absent = self._parameters(ctx.api, receiver, op, ctx.context)
+        site = Site(op, ctx.api, ctx.context, [*found, *own], {**options, **absent})
+        default = ctx.default_return_type
+        if isinstance(get_proper_type(default), AnyType):
+            default = self.layouts.tensor(unknown_type())
+        result = self.operations.infer(site, default)
+        return ctx.default_return_type if result is default else result
+
+    def _parameters(
+        self, api: Any, receiver: Instance, op: str, context: Context
+    ) -> tuple[list[Operand], dict[str, OptionValue]]:
+        """A stock module's own tensors as operands, and those that are declared None."""
+        operation = find(op)
+        found: list[Operand] = []
+        absent: dict[str, OptionValue] = {}
+        for name in operation.parameters if operation is not None else ():
+            if receiver.type.get(name) is None:
+                continue
+            declared = compat.member_type(api, receiver, name, context)
+            declared = get_proper_type(declared) if declared is not None else None
+            if isinstance(declared, NoneType):
+                absent[name] = None
+            elif declared is not None and (is_tensor(declared) or tensors_in(declared)):
+                found.append(Operand(name, tensors_in(declared)[0], None))
+        return found, absent
+
+
+def _annotated(t: Type | None) -> bool:
+    return not isinstance(t, CallableType) or not t.implicit
