@@ -28,6 +28,7 @@ from mypy.nodes import (
     SliceExpr,
     StarExpr,
     StrExpr,
+    TempNode,
     TupleExpr,
     UnaryExpr,
     Var,
@@ -168,6 +169,7 @@ def operands(op: str, ctx: AnyCall) -> tuple[list[Operand], dict[str, OptionValu
         zip(ctx.callee_arg_names, ctx.arg_types, ctx.arg_kinds, ctx.args, ctx.arg_names, strict=False)
     ):
         for t, kind, expression, keyword in zip(types, kinds, expressions, given, strict=False):
+            expression = _written(op, ctx.context, expression)
             param = name or keyword or (nameless[at] if at < len(nameless) else "")
             starred = kind in (ARG_STAR, ARG_STAR2)
             here = list(leaves(ctx.api, param, t, None if starred else expression))
@@ -191,6 +193,13 @@ def receiver_of(op: str, context: Context) -> Expression | None:
         if isinstance(found, Expression):
             return found
     return None
+
+
+def _written(op: str, context: Context, expression: Expression) -> Expression:
+    """The operand as written: for ``__rsub__`` mypy puts a placeholder in the place of the left one."""
+    if isinstance(expression, TempNode) and isinstance(context, OpExpr):
+        return context.left if op.rpartition(".")[2] in _REFLECTED else context.right
+    return expression
 
 
 # Operations whose result shares the data of their receiver; a write into it is a write into the receiver.

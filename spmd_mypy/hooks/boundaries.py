@@ -166,7 +166,8 @@ class Boundaries:
         assert have.kind is not None and need.kind is not None
         text = f"; on {have.axis} it is {have.kind}, declared {need.kind}"
         name = slice_of(file, error.line, error.column, error.end_line, error.end_column) or "x"
-        advice = conversion(have.kind, need.kind, have.axis, name)
+        whole = all(member.is_tensor for member in got.members)  # else the text is a tuple or list around it
+        advice = conversion(have.kind, need.kind, have.axis, name) if whole else None
         if advice:
             text += f": {advice}"
         if code == "assignment" and not self._redefinition:

@@ -203,12 +203,14 @@ class Collectives:
     # ---- functions without src and dst
 
     def axis_index(self, ctx: FunctionContext) -> Type:
-        """``axis_index(axis)`` differs on every rank of its axis."""
+        """``axis_index(axis)`` differs between the ranks of its axis, and is the same along the mesh's other axes."""
         axis = given(ctx, "axis")
         index = self.axes.read(ctx.api, axis, "axis_index") if axis is not None else UNKNOWN_AXIS
         if index < 0:
             return ctx.default_return_type
-        layout = tuple(kinds.V if i == index else None for i in range(self.layouts.size))
+        mesh = next(mesh for mesh in self.bench.config.meshes if index in mesh)
+        elsewhere = {i: kinds.CONSTANT for i in mesh - self.bench.config.size_one}
+        layout = tuple(kinds.V if i == index else elsewhere.get(i) for i in range(self.layouts.size))
         return self._with(ctx, [self.layouts.write(layout)])
 
     def axis_size(self, ctx: FunctionContext) -> Type:

@@ -15,7 +15,7 @@ from typing import Any, Final
 from mypy.nodes import Expression, MemberExpr, NameExpr
 from mypy.plugin import AttributeContext, MethodContext
 from mypy.typeops import make_simplified_union
-from mypy.types import AnyType, Instance, NoneType, Type, UnionType, get_proper_type
+from mypy.types import AnyType, FunctionLike, Instance, NoneType, Type, UnionType, get_proper_type
 
 from spmd_mypy import compat
 from spmd_mypy.hooks import untyped
@@ -48,7 +48,8 @@ class Operations:
 
     def attribute(self, op: str, ctx: AttributeContext) -> Type:
         """A property such as ``x.T``."""
-        if not is_tensor(ctx.type):
+        # Some operators are attributes that hold a callable; the call itself comes to ``call``.
+        if not is_tensor(ctx.type) or isinstance(get_proper_type(ctx.default_attr_type), FunctionLike):
             return ctx.default_attr_type
         receiver = ctx.context.expr if isinstance(ctx.context, MemberExpr) else None
         found = [Operand("self", get_proper_type(ctx.type), receiver)]
