@@ -19,7 +19,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 TORCH = "torch==2.13.0"
 EVERYTHING = "[dev,checkers]"
-# The example with bugs: its folder is where mypy runs, its pyproject.toml is the configuration that mypy reads.
+# The example with bugs; the folder above it is where mypy runs, its pyproject.toml the configuration that mypy reads.
 DEMO = ROOT / "examples" / "bugs"
 
 
@@ -57,7 +57,7 @@ def setup(extras: str = "") -> None:
 
 def demo() -> int:
     """Run mypy on the example with bugs; 0 when it reports them, as it should."""
-    status = call(python(), "-m", "mypy", "--config-file", "pyproject.toml", ".", cwd=DEMO)
+    status = call(python(), "-m", "mypy", "--config-file", "pyproject.toml", DEMO.name, cwd=DEMO.parent)
     if status == 1:
         print(f"\nThese are the bugs in {DEMO.relative_to(ROOT)}, found without running anything.")
     return 0 if status == 1 else 1
