@@ -26,7 +26,7 @@ from mypy.types import (
 )
 
 from spmd_mypy.config import Config
-from spmd_mypy.fullnames import SHARD, TENSOR, TYPES
+from spmd_mypy.fullnames import GENERIC_TENSORS, SHARD, TENSOR, TYPES
 from spmd_mypy.rules import kinds
 from spmd_mypy.rules.kinds import AxisType, Layout
 
@@ -256,6 +256,21 @@ def tensors_in(t: Type, depth: int = _DEPTH) -> list[ProperType]:
     elif isinstance(t, Instance) and t.type.fullname in CONTAINERS and t.args:
         inner = t.args[-1:]
     return [found for item in inner for found in tensors_in(item, depth - 1)]
+
+
+def has_layout(t: Type, depth: int = _DEPTH) -> bool:
+    """Whether a tensor in ``t``, itself or in a container, has a layout: a quick look before any work is done."""
+    t = get_proper_type(t)
+    if isinstance(t, Instance):
+        if not t.args:
+            argument = layout_argument(t)  # a subclass may fix its layout
+            return argument is not None and not isinstance(get_proper_type(argument), AnyType)
+        if t.type.fullname in GENERIC_TENSORS:
+            return not isinstance(get_proper_type(t.args[0]), AnyType)
+        return t.type.fullname in CONTAINERS and depth > 0 and has_layout(t.args[-1], depth - 1)
+    if depth > 0 and isinstance(t, UnionType | TupleType):
+        return any(has_layout(item, depth - 1) for item in t.items)
+    return False
 
 
 def same_type_variable(types: Sequence[Type]) -> Type | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -46,7 +46,7 @@ def violation_message(call: Call, violation: Violation, texts: Sequence[str], ax
         kind=kinds[0] if kinds else "",
         new=kinds[1] if len(kinds) > 1 else "another type",
     )
-    notes = tuple(fix_note(fix, texts, axis) for fix in fixes.suggest(call, violation))
+    notes = tuple(fix_notes(fixes.suggest(call, violation), texts, axis))
     return Message(reason.code, text, notes)
 
 
@@ -56,10 +56,23 @@ def _kind_at(call: Call, index: int, axis: int) -> str:
     return word(kind) if kind is not None else "unknown"
 
 
-def fix_note(fix: fixes.Fix, texts: Sequence[str], axis: str) -> str:
-    """A suggestion as a note."""
-    calls = " and ".join(fix.spell(texts[i], axis) for i in fix.arguments)
-    return f"try {calls} (backward: {fix.backward})"
+def fix_notes(found: Sequence[fixes.Fix], texts: Sequence[str], axis: str) -> Iterator[str]:
+    """Suggestions as notes; reductions of the same operands share one."""
+    reductions = [fix for fix in found if fix.op == "all_reduce"]
+    if reductions:
+        first, *others = reductions
+        text = f"reduce first: {_calls(first, texts, axis)} (backward: {first.backward})"
+        for other in others:
+            shown = f"dst={other.dst}" if other.arguments == first.arguments else _calls(other, texts, axis)
+            text += f" or {shown} (backward: {other.backward})"
+        yield text
+    for fix in found:
+        if fix.op != "all_reduce":
+            yield f"convert first: {_calls(fix, texts, axis)} (backward: {fix.backward})"
+
+
+def _calls(fix: fixes.Fix, texts: Sequence[str], axis: str) -> str:
+    return " and ".join(dict.fromkeys(fix.spell(texts[i], axis) for i in fix.arguments))
 
 
 _SYMBOLS = {

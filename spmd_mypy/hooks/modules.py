@@ -26,7 +26,7 @@ from spmd_mypy.hooks.signatures import (
     stock_operation,
     written_forward,
 )
-from spmd_mypy.layout import is_tensor, tensors_in, unknown_type
+from spmd_mypy.layout import has_layout, is_tensor, tensors_in, unknown_type
 from spmd_mypy.rules.call import OptionValue
 from spmd_mypy.rules.ops import find
 
@@ -88,6 +88,8 @@ class Modules:
             return ctx.default_return_type
         found, options = operands(op, ctx)
         own, absent = self._parameters(ctx.api, receiver, op, ctx.context)
+        if not any(has_layout(o.type) for o in (*found, *own)) and not self.bench.uses_spmd(ctx.api):
+            return ctx.default_return_type
         site = Site(op, ctx.api, ctx.context, [*found, *own], {**options, **absent})
         default = ctx.default_return_type
         if isinstance(get_proper_type(default), AnyType):

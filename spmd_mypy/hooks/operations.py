@@ -1,7 +1,7 @@
 """Operations that do not communicate: functions, methods, operators and properties of torch.
 
-Builds the call, asks ``rules.operations.judge`` once per combination of union members, reports what it finds and puts the
-resulting layout into the type that mypy inferred.
+Builds the call, asks ``rules.operations.judge`` once per combination of union members, reports what it finds and puts
+the resulting layout into the type that mypy inferred.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from spmd_mypy import compat
 from spmd_mypy.hooks import untyped
 from spmd_mypy.hooks.arguments import AUGMENTED, AnyCall, Operand, argument, base_of, operands
 from spmd_mypy.hooks.base import Workbench
-from spmd_mypy.layout import is_tensor, same_type_variable
+from spmd_mypy.layout import has_layout, is_tensor, same_type_variable
 from spmd_mypy.messages import violation_message
 from spmd_mypy.rules import operations as rules
 from spmd_mypy.rules.call import Argument, Call, Verdict, Violation
@@ -41,6 +41,8 @@ class Operations:
 
     def call(self, op: str, ctx: AnyCall) -> Type:
         """A function, method or operator."""
+        if not self._concerns_us(ctx):
+            return ctx.default_return_type
         found, options = operands(op, ctx)
         result = self.infer(Site(op, ctx.api, ctx.context, found, options), ctx.default_return_type)
         # ``x += y`` assigns nothing in mypy's eyes: its result must fit x as it was; a new type is set by flow.
@@ -49,7 +51,7 @@ class Operations:
     def attribute(self, op: str, ctx: AttributeContext) -> Type:
         """A property such as ``x.T``."""
         # Some operators are attributes that hold a callable; the call itself comes to ``call``.
-        if not is_tensor(ctx.type) or isinstance(get_proper_type(ctx.default_attr_type), FunctionLike):
+        if not has_layout(ctx.type) or isinstance(get_proper_type(ctx.default_attr_type), FunctionLike):
             return ctx.default_attr_type
         receiver = ctx.context.expr if isinstance(ctx.context, MemberExpr) else None
         found = [Operand("self", get_proper_type(ctx.type), receiver)]
@@ -59,13 +61,20 @@ class Operations:
         """An operator of a class that may or may not be a tensor."""
         return self.call(op, ctx) if is_tensor(ctx.type) else ctx.default_return_type
 
+    def _concerns_us(self, ctx: AnyCall) -> bool:
+        """Whether anything here has a type of ours or may get one; other code is never touched.
+
+        Constants are inferred only in modules that import SPMD types.
+        """
+        if isinstance(ctx, MethodContext) and has_layout(ctx.type):
+            return True
+        return any(has_layout(t) for types in ctx.arg_types for t in types) or self.bench.uses_spmd(ctx.api)
+
     # ---- inference
 
     def infer(self, site: Site, default: Type) -> Type:
         """The type of what ``site`` gives, ``default`` with layouts put in; reports what the rules refuse."""
         tensors = [o.type for o in site.operands if not o.number]
-        if not self._concerns_us(site, tensors):
-            return default
         variable = same_type_variable(tensors) if tensors else None
         if variable is not None:
             return self.layouts.put(default, [variable])
@@ -77,14 +86,6 @@ class Operations:
             self._mutate(site, verdict)
             results.append(self._result(site, verdict, default))
         return make_simplified_union(results) if len(results) > 1 else results[0]
-
-    def _concerns_us(self, site: Site, tensors: list[Any]) -> bool:
-        """Whether anything here has a type of ours; other code is never touched."""
-        for t in tensors:
-            members = t.relevant_items() if isinstance(t, UnionType) else [t]
-            if any(any(k is not None for k in self.layouts.read(m) or ()) for m in members):
-                return True
-        return (bool(tensors) and same_type_variable(tensors) is not None) or self.bench.uses_spmd(site.api)
 
     def _members(self, site: Site) -> Iterator[list[Operand]]:
         """Every combination of the members of unions among the operands."""
@@ -141,13 +142,9 @@ class Operations:
         """Re-type the variables that the call has written to; a write into a view is one into what it views."""
         for index, layout in verdict.mutations:
             target = site.operands[index].expression
-            if target is None:
-                continue
-            base = base_of(target)
-            if base is not target:
-                layout = self._partly_written(site, base, layout)
-            if isinstance(base, NameExpr):
-                self._retype(site, base, layout)
+            base = base_of(target) if target is not None else None
+            if base is not None and isinstance(base, NameExpr):
+                self._retype(site, base, layout if base is target else self._partly_written(site, base, layout))
 
     def _partly_written(self, site: Site, base: Expression, layout: Layout) -> Layout:
         """The layout of a tensor after ``layout`` was written into a part of it."""
