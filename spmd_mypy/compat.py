@@ -10,7 +10,7 @@ import os
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 from mypy import errors as mypy_errors
 from mypy.errorcodes import ErrorCode
@@ -21,11 +21,14 @@ from mypy.nodes import (
     Context,
     Expression,
     FuncDef,
+    LambdaExpr,
     MypyFile,
     OpExpr,
     TempNode,
+    TypeInfo,
 )
-from mypy.types import AnyType, Type, TypeGuardedType, TypeOfAny
+from mypy.plugin import AnalyzeTypeContext
+from mypy.types import AnyType, CallableType, Instance, Type, TypeGuardedType, TypeOfAny
 
 ErrorFilter: TypeAlias = Callable[[str, Any], bool]
 
@@ -134,8 +137,8 @@ def narrowed_type(api: Any, expression: Expression) -> Type | None:
 def member_type(api: Any, t: Type, name: str, context: Context) -> Type | None:
     """The type of the attribute ``name`` of a value of type ``t``, bound and with ``t``'s arguments put in.
 
-    mypy's own look-up: overloads, decorators, generics and properties are what they are elsewhere; a decorated method that is
-    not inferred yet defers the function being checked.  None without the private parts.
+    mypy's own look-up: overloads, decorators, generics and properties are what they are elsewhere; a decorated method
+    that is not inferred yet defers the function being checked.  None without the private parts.
     """
     if not private_parts():
         return None
@@ -147,28 +150,51 @@ def member_type(api: Any, t: Type, name: str, context: Context) -> Type | None:
 
 def call(api: Any, callee: Type, types: Sequence[Type], context: Context) -> Type:
     """What calling ``callee`` on positional arguments of these types gives; errors are reported at ``context``."""
-    arguments: list[Expression] = []
-    for t in types:
-        node = TempNode(t)
-        node.set_line(context)
-        arguments.append(node)
-    return call_with(api, callee, arguments, [ARG_POS] * len(arguments), None, context)
+    arguments = [typed_node(t, context) for t in types]
+    return call_with(api, callee, Actuals(arguments, [ARG_POS] * len(arguments)), context)
 
 
-def call_with(
-    api: Any,
-    callee: Type,
-    arguments: Sequence[Expression],
-    kinds: Sequence[ArgKind],
-    names: Sequence[str | None] | None,
-    context: Context,
-) -> Type:
-    """What the call ``callee(arguments)`` gives; errors are reported at ``context``.  Any without the private parts."""
+def typed_node(t: Type, context: Context) -> Expression:
+    """An expression of type ``t`` that stands where ``context`` stands."""
+    node = TempNode(t)
+    node.set_line(context)
+    return node
+
+
+def lambda_type(api: Any, expression: LambdaExpr, types: Sequence[Type]) -> Type | None:
+    """The type of a lambda that is called on positional arguments of these types; None without the private parts."""
+    if not private_parts():
+        return None
+    any_ = AnyType(TypeOfAny.special_form)
+    parameters = [types[i] if i < len(types) else any_ for i in range(len(expression.arg_kinds))]
+    try:
+        function = api.named_generic_type("builtins.function", [])
+        wanted = CallableType(parameters, expression.arg_kinds, expression.arg_names, any_, function)
+        return cast("Type", api.expr_checker.accept(expression, wanted))
+    except AttributeError:
+        return None
+
+
+class Actuals(NamedTuple):
+    """The arguments of a call that the plugin makes."""
+
+    expressions: Sequence[Expression]
+    kinds: Sequence[ArgKind]
+    names: Sequence[str | None] | None = None
+
+
+def call_with(api: Any, callee: Type, given: Actuals, context: Context, fullname: str | None = None) -> Type:
+    """What the call ``callee(given)`` gives; errors are reported at ``context``.  Any without the private parts.
+
+    ``fullname`` is the called function's, for hooks.
+    """
     if not private_parts():
         return AnyType(TypeOfAny.special_form)
     try:
-        given = None if names is None else list(names)
-        result, _ = api.expr_checker.check_call(callee, list(arguments), list(kinds), context, given)
+        names = None if given.names is None else list(given.names)
+        result, _ = api.expr_checker.check_call(
+            callee, list(given.expressions), list(given.kinds), context, names, callable_name=fullname
+        )
     except AttributeError:
         return AnyType(TypeOfAny.special_form)
     return cast("Type", result)
@@ -242,3 +268,12 @@ def report_failure() -> None:
         raise  # noqa: PLE0704 - called from an except block
     if mode:
         traceback.print_exc()
+
+
+def instance_of(ctx: AnalyzeTypeContext, info: TypeInfo, arguments: Sequence[Type]) -> Type:
+    """The analysed type ``info[arguments]``, as mypy would have made it without a hook on ``info``."""
+    api: Any = ctx.api
+    try:
+        return cast("Type", api.analyze_type_with_type_info(info, arguments, ctx.context, False))
+    except AttributeError:
+        return Instance(info, [api.analyze_type(argument) for argument in arguments])

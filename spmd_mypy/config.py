@@ -138,7 +138,7 @@ def _axes(table: _Table) -> tuple[tuple[Axis, ...], tuple[frozenset[int], ...]]:
         if "axes" in table.items:
             raise table.error("meshes", "give either axes or meshes, not both")
         expected = 'a list of lists of axis names, such as [["dp", "tp"], ["ep"]]'
-        meshes = table.get("meshes", [], lambda v: isinstance(v, list) and v and all(map(_strings, v)), expected)
+        meshes = table.get("meshes", [], lambda v: isinstance(v, list) and bool(v) and all(map(_strings, v)), expected)
         key = "meshes"
     else:
         expected = 'a list of axis names, such as ["dp", "tp"]'

@@ -25,7 +25,7 @@ from mypy.types import (
     get_proper_type,
 )
 
-from spmd_mypy import codes
+from spmd_mypy import codes, compat
 from spmd_mypy.config import Config
 from spmd_mypy.fullnames import GROUP, MESH_AXIS, PARAMETER, SHARD, SPMD_TYPE, TENSOR
 from spmd_mypy.layout import KINDS, Layouts, axis_type, unknown_type
@@ -70,7 +70,7 @@ class Annotations:
         unbound = ctx.type
         info = self.layouts.info(class_name)
         if info is None or not info.defn.type_vars:
-            return ctx.api.analyze_type_with_type_info(info, [], ctx.context, False) if info else unknown_type()
+            return compat.instance_of(ctx, info, []) if info else unknown_type()
         argument = self._layout_argument(ctx, list(unbound.args)) if unbound.args else self._bare()
         if class_name == PARAMETER:
             self._check_parameter(ctx, argument)
@@ -201,7 +201,7 @@ class Annotations:
         if len(arguments) > 2:
             self._fail(ctx, "S takes an axis and a tensor dim: S[TP, 0]")
             arguments = arguments[:2]
-        result = ctx.api.analyze_type_with_type_info(info, arguments, ctx.context, False)
+        result = compat.instance_of(ctx, info, arguments)
         if isinstance(result, Instance) and len(result.args) == 2:
             dim = get_proper_type(result.args[1])
             if not isinstance(dim, LiteralType | AnyType | TypeVarType) or isinstance(
@@ -223,7 +223,7 @@ class Annotations:
         info = self.layouts.info(GROUP)
         if info is None:
             return unknown_type()
-        result = ctx.api.analyze_type_with_type_info(info, ctx.type.args, ctx.context, False)
+        result = compat.instance_of(ctx, info, ctx.type.args)
         if isinstance(result, Instance) and result.args:
             self.check_axis(ctx, get_proper_type(result.args[0]))
         return result
@@ -231,3 +231,7 @@ class Annotations:
     @staticmethod
     def _fail(ctx: AnalyzeTypeContext, message: str) -> None:
         ctx.api.fail(message, ctx.context, code=codes.ANNOTATION)
+
+
+def _is_int(t: ProperType) -> bool:
+    return isinstance(t, LiteralType) and isinstance(t.value, int) and not isinstance(t.value, bool)

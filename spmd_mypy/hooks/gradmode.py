@@ -16,7 +16,8 @@ def _mode(expression: Expression) -> bool | None:
     """What a context manager or decorator does to gradients: True on, False off, None neither."""
     arguments: list[Expression] = []
     if isinstance(expression, CallExpr):
-        expression, arguments = expression.callee, expression.args
+        arguments = expression.args
+        expression = expression.callee
     if not isinstance(expression, RefExpr):
         return None
     name = expression.name if isinstance(expression, NameExpr) else getattr(expression, "name", "")
