@@ -18,7 +18,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 TORCH = "torch==2.13.0"
-EVERYTHING = "[dev,checkers]"
+EVERYTHING = "[dev,checkers,docs,editor]"
 # The example with bugs; the folder above it is where mypy runs, its pyproject.toml the configuration that mypy reads.
 DEMO = ROOT / "examples" / "bugs"
 

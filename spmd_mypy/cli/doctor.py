@@ -1,0 +1,59 @@
+"""``spmd doctor``: find what keeps the plugin from working."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Final
+
+import click
+
+from spmd_mypy.cli import findings
+from spmd_mypy.cli.findings import Finding
+from spmd_mypy.cli.settings import SettingsError, read
+from spmd_mypy.cli.terminal import Progress, colours
+
+_MARKS: Final = {"ok": ("ok", "green"), "warning": ("warning", "yellow"), "problem": ("PROBLEM", "red")}
+
+
+def examine(arguments: Sequence[str], *, probe: bool = True) -> list[Finding]:
+    """All findings for ``mypy ARGUMENTS`` in the current folder; ``probe`` also runs mypy once."""
+    try:
+        settings = read(arguments)
+    except SettingsError as error:
+        advice = "correct the configuration; nothing else can be looked at before"
+        return [Finding("problem", "mypy", f"mypy refuses to start: {error}", advice)]
+    found: list[Finding] = []
+    for check in findings.ALL:
+        if check is findings.probe and not probe:
+            continue
+        with Progress(f"looking at the {check.__name__.replace('_', ' ')}"):
+            found.extend(check(settings))
+    return found
+
+
+def show(found: Sequence[Finding]) -> None:
+    """Print the findings for a person."""
+    coloured = colours(sys.stdout)
+    for finding in found:
+        mark, colour = _MARKS[finding.level]
+        shown = click.style(f"{mark:>8}", fg=colour, bold=finding.level == "problem") if coloured else f"{mark:>8}"
+        indented = finding.text.replace("\n", "\n" + " " * 26)
+        click.echo(f"{shown}  {finding.about:<14}  {indented}")
+        if finding.advice and finding.level != "ok":
+            click.echo(f"{'':26}{finding.advice}")
+    problems = sum(f.level == "problem" for f in found)
+    click.echo()
+    click.echo("Nothing is in the way." if not problems else f"{problems} problem{'s' if problems > 1 else ''} found.")
+
+
+def run(arguments: Sequence[str], *, as_json: bool, probe: bool) -> int:
+    """Exit status 1 where something keeps the plugin from working, else 0."""
+    found = examine(arguments, probe=probe)
+    if as_json:
+        click.echo(json.dumps([asdict(finding) for finding in found], indent=2))
+    else:
+        show(found)
+    return int(any(finding.level == "problem" for finding in found))
