@@ -1,4 +1,4 @@
-"""Half a sequence-parallel transformer block and its loss, with six bugs; each line that mypy reports ends in ``# BUG``.
+"""Half a sequence-parallel transformer block and its loss, with six bugs; a line that mypy reports ends in ``# BUG``.
 
 On a 2 x 2 mesh of (dp, tp) none of them raises anything.  To find them takes no GPU, no cluster and no run:
 
