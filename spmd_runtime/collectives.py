@@ -12,7 +12,7 @@ With ``async_op=True`` the call returns a :class:`Pending` at once.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, overload
+from typing import Any, Literal, overload
 
 import torch
 
@@ -34,6 +34,7 @@ def all_reduce(
     inplace: bool = False,
     op_dtype: torch.dtype | None = None,
     out_dtype: torch.dtype | None = None,
+    async_op: Literal[False] = False,
     backward_options: Mapping[str, object] | None = None,
 ) -> torch.Tensor: ...
 @overload
@@ -84,6 +85,7 @@ def all_gather(
     split_sizes: Sequence[int] | None = None,
     op_dtype: torch.dtype | None = None,
     out_dtype: torch.dtype | None = None,
+    async_op: Literal[False] = False,
     backward_options: Mapping[str, object] | None = None,
 ) -> torch.Tensor: ...
 @overload
@@ -135,6 +137,7 @@ def reduce_scatter(
     split_sizes: Sequence[int] | None = None,
     op_dtype: torch.dtype | None = None,
     out_dtype: torch.dtype | None = None,
+    async_op: Literal[False] = False,
     backward_options: Mapping[str, object] | None = None,
 ) -> torch.Tensor: ...
 @overload
@@ -187,6 +190,7 @@ def all_to_all(
     input_split_sizes: Sequence[int] | None = None,
     op_dtype: torch.dtype | None = None,
     out_dtype: torch.dtype | None = None,
+    async_op: Literal[False] = False,
     backward_options: Mapping[str, object] | None = None,
 ) -> torch.Tensor: ...
 @overload
@@ -252,6 +256,7 @@ def redistribute(
     split_sizes: Sequence[int] | None = None,
     op_dtype: torch.dtype | None = None,
     out_dtype: torch.dtype | None = None,
+    async_op: Literal[False] = False,
     backward_options: Mapping[str, object] | None = None,
 ) -> torch.Tensor: ...
 @overload
@@ -299,6 +304,7 @@ def unshard(
     split_sizes: Sequence[int] | None = None,
     op_dtype: torch.dtype | None = None,
     out_dtype: torch.dtype | None = None,
+    async_op: Literal[False] = False,
     backward_options: Mapping[str, object] | None = None,
 ) -> torch.Tensor: ...
 @overload

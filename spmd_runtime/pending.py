@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Generic, NoReturn
+from typing import TYPE_CHECKING, Any, Generic, NoReturn
 
 from typing_extensions import TypeVar
 
@@ -32,7 +32,7 @@ class Pending(Generic[T_co]):
     def __repr__(self) -> str:
         return "Pending(under way)" if self._finish is not None else "Pending(done)"
 
-    if not hasattr(Generic, "__getattr__"):  # always: keeps the refusals out of what type checkers see
+    if not TYPE_CHECKING:  # a type checker would take every attribute for one of type NoReturn
 
         def __getattr__(self, name: str) -> NoReturn:
             if name.startswith("__"):
