@@ -20,7 +20,8 @@ from spmd_runtime.asynchronous import begin, in_place
 from spmd_runtime.geometry import as_sizes
 from spmd_runtime.options import frozen
 from spmd_runtime.pending import Pending
-from spmd_runtime.request import find, find_at
+from spmd_runtime.request import find
+from spmd_runtime.rows import definite
 from spmd_runtime.types import AxisLike, Kind, P, V
 
 
@@ -232,16 +233,8 @@ def all_to_all(
     lengths of the parts sent, ``output_split_sizes`` of those received, where they are not equal; with them V -> V cuts
     and joins too.  Backward: all_to_all the other way.
     """
-    key = (
-        op_dtype,
-        out_dtype,
-        frozen(backward_options),
-        False,
-        split_dim,
-        concat_dim,
-        as_sizes(input_split_sizes),
-        as_sizes(output_split_sizes),
-    )
+    sizes = as_sizes(input_split_sizes), as_sizes(output_split_sizes)
+    key = (op_dtype, out_dtype, frozen(backward_options), False, split_dim, concat_dim, *sizes)
     plan = find("all_to_all", axis, src, dst, *key)
     return begin(plan, x) if async_op else plan(x)
 
@@ -290,7 +283,7 @@ def redistribute(
     The rest is :func:`spmd_runtime.local.convert`.  Backward: the delegate's.
     """
     key = (op_dtype, out_dtype, frozen(backward_options), True, None, None, as_sizes(split_sizes))
-    plan = find("redistribute", axis, src, dst, *key)
+    plan = find("redistribute", axis, *definite(src, dst, x), *key)
     return begin(plan, x) if async_op else plan(x)
 
 
@@ -338,18 +331,37 @@ def unshard(
     return begin(plan, x) if async_op else plan(x)
 
 
-def broadcast(x: torch.Tensor, axis: AxisLike, *, root: int = 0, dst: Kind) -> torch.Tensor:
+def broadcast(
+    x: torch.Tensor,
+    axis: AxisLike,
+    *,
+    root: int = 0,
+    dst: Kind,
+    op_dtype: torch.dtype | None = None,
+    out_dtype: torch.dtype | None = None,
+    backward_options: Mapping[str, object] | None = None,
+) -> torch.Tensor:
     """Give every rank the value of rank ``root`` of the axis: V -> R or I.
 
     Shapes: equal on all ranks.  Backward: for ``dst=R`` the sum of the ranks' gradients reaches ``root``, for ``dst=I``
     its own gradient; the others get zeros.
     """
-    return find_at("broadcast", axis, V, dst, root)(x)
+    key = (op_dtype, out_dtype, frozen(backward_options), False, None, None, None, None, root)
+    return find("broadcast", axis, V, dst, *key)(x)
 
 
-def shift(x: torch.Tensor, axis: AxisLike, *, offset: int = 1) -> torch.Tensor:
-    """Send ``x`` to the rank ``offset`` further along the ring and take what comes from behind: V -> V, S(i) -> S(i).
+def shift(
+    x: torch.Tensor,
+    axis: AxisLike,
+    *,
+    offset: int = 1,
+    op_dtype: torch.dtype | None = None,
+    out_dtype: torch.dtype | None = None,
+    backward_options: Mapping[str, object] | None = None,
+) -> torch.Tensor:
+    """Send ``x`` to the rank ``offset`` further along the ring, take what comes from behind: V -> V, S(i) -> S(i).
 
     Shapes: equal on all ranks.  Backward: the shift the other way.
     """
-    return find_at("shift", axis, V, V, offset)(x)
+    key = (op_dtype, out_dtype, frozen(backward_options), False, None, None, None, None, offset)
+    return find("shift", axis, V, V, *key)(x)

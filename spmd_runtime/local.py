@@ -14,6 +14,7 @@ from spmd_runtime.geometry import as_sizes
 from spmd_runtime.mesh import lookup
 from spmd_runtime.options import frozen
 from spmd_runtime.request import find
+from spmd_runtime.rows import definite
 from spmd_runtime.types import AxisLike, I, Kind, R
 
 
@@ -37,7 +38,7 @@ def convert(
     zeros elsewhere).  Backward: the table's dual.
     """
     key = (op_dtype, out_dtype, frozen(backward_options), expert_mode, None, None, as_sizes(split_sizes))
-    return find("convert", axis, src, dst, *key)(x)
+    return find("convert", axis, *definite(src, dst, x), *key)(x)
 
 
 def reinterpret(

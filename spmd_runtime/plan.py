@@ -66,13 +66,12 @@ class Plan:
     def dual(self) -> Plan:
         """The plan of the gradient."""
         if self._dual is None:
-            op, src, dst = self.row.backward
-            turned = self.geometry
-            if op == "all_to_all":
+            row, turned = rows.backward(self.row), self.geometry
+            if row.op == "all_to_all":
                 turned = turned.swapped()
-            elif op == "shift":
+            elif row.op == "shift":
                 turned = turned.reversed()
-            self._dual = Plan(rows.ROWS[op][src, dst], self.bound, turned, self.dtypes.backward or NONE)
+            self._dual = Plan(row, self.bound, turned, self.dtypes.backward or NONE)
         return self._dual
 
     def batched(self) -> Plan:

@@ -54,11 +54,6 @@ def find(*key: Any) -> Plan:
     return plan
 
 
-def find_at(op: str, axis: Any, src: Any, dst: Any, place: int) -> Plan:
-    """The plan of a broadcast from root ``place`` or a shift by ``place``."""
-    return find(op, axis, src, dst, None, None, None, False, None, None, None, None, place)
-
-
 def make(request: Request) -> Plan:
     """Check the arguments and make the plan; raises LookupError, TypeError or ValueError that says what would do."""
     bound = lookup(request.axis)

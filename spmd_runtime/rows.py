@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
+import torch
+
 from spmd_mypy.rules import collectives as table
 from spmd_mypy.rules.collectives import Pair, Refusal, Transition
 from spmd_mypy.rules.kinds import AxisType
@@ -44,6 +46,12 @@ _KINDS: Final = {
 }  # fmt: skip
 
 
+def backward(row: Transition) -> Transition:
+    """The row of ``row``'s gradient; an all_reduce of whatever kind sums it as it is."""
+    op, src, dst = row.backward
+    return ROWS[op]["P" if op == "all_reduce" else src, dst]
+
+
 def kernel(row: Transition) -> str:
     """The name of the kernel that carries ``row`` out forward."""
     if row.op in COMMUNICATING:
@@ -62,6 +70,13 @@ def kind(value: Kind, what: str) -> AxisType:
         hint = "; a Shard names its dim: S(0)" if value is Shard else ""
         raise TypeError(f"{what} is one of R, I, V, P, S(i), not {value!r}{hint}")
     return found
+
+
+def definite(src: Kind, dst: Kind, x: torch.Tensor) -> tuple[Kind, Kind]:
+    """Two shards with their dims counted from the front, so that S(-1) of a matrix is seen to be S(1)."""
+    if isinstance(src, Shard) and isinstance(dst, Shard) and x.dim():
+        return Shard(src.dim % x.dim()), Shard(dst.dim % x.dim())
+    return src, dst
 
 
 def find_row(op: str, src: AxisType, dst: AxisType, *, expert: bool, axis: str) -> Transition:

@@ -37,7 +37,8 @@ _COMMUNICATES: Final = frozenset({"all_reduce", "all_gather", "reduce_scatter", 
 
 _DUAL: Final[dict[Token, Token]] = {"R": "P", "P": "R", "I": "I", "V": "V", "S": "S"}
 
-# op, src, dst, the operation of the backward; its types are the duals of dst and src.
+# op, src, dst, the operation of the backward; its types are the duals of dst and src.  Where those of an all_reduce do
+# not start at P, the gradient is summed as it is: the ranks' values are the summands.
 _ROWS: Final[tuple[tuple[str, Token, Token, str], ...]] = (
     ("all_reduce", "P", "R", "all_reduce"),
     ("all_reduce", "P", "I", "convert"),
@@ -58,8 +59,8 @@ _ROWS: Final[tuple[tuple[str, Token, Token, str], ...]] = (
     ("convert", "I", "S", "all_gather"),
     ("convert", "R", "P", "convert"),
     ("reinterpret", "V", "P", "reinterpret"),
-    ("reinterpret", "I", "V", "reinterpret"),
-    ("reinterpret", "I", "P", "reinterpret"),
+    ("reinterpret", "I", "V", "all_reduce"),
+    ("reinterpret", "I", "P", "all_reduce"),
 )
 
 _EXPERT_ROWS: Final[tuple[tuple[str, Token, Token, str], ...]] = (
@@ -67,9 +68,9 @@ _EXPERT_ROWS: Final[tuple[tuple[str, Token, Token, str], ...]] = (
     ("convert", "I", "P", "convert"),
     ("convert", "V", "P", "convert"),
     ("convert", "S", "P", "convert"),
-    ("reinterpret", "R", "I", "reinterpret"),
+    ("reinterpret", "R", "I", "convert"),
     ("reinterpret", "R", "P", "reinterpret"),
-    ("reinterpret", "I", "R", "reinterpret"),
+    ("reinterpret", "I", "R", "all_reduce"),
     ("reinterpret", "R", "V", "reinterpret"),
 )
 

@@ -14,6 +14,7 @@ ten milliseconds.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import datetime
 import faulthandler
 import importlib
@@ -23,7 +24,7 @@ import signal
 import tempfile
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from multiprocessing import connection
 from pathlib import Path
 from typing import Any
@@ -142,27 +143,34 @@ def _work(pipe: Any, stacks: str) -> None:
             except EOFError:
                 return
             try:
-                answer = True, _call(call, rank, ranks, backend, store, timeout)
+                module, name, args = call
+                with _world(backend, store, rank, ranks, timeout):
+                    answer = True, _function(module, name)(*args)
             except BaseException:
                 answer = False, traceback.format_exc()
             pipe.send(answer)
 
 
-def _call(call: Any, rank: int, ranks: int, backend: str, store: str, timeout: float) -> Any:
+@contextlib.contextmanager
+def _world(backend: str, store: str, rank: int, ranks: int, timeout: float) -> Iterator[None]:
+    """``torch.distributed``, initialised."""
     import torch.distributed as dist  # noqa: PLC0415
 
-    module, name, args = call
-    function: Any = importlib.import_module(module)
-    for part in name.split("."):
-        function = getattr(function, part)
     if backend:
-        limit = datetime.timedelta(seconds=timeout)
-        dist.init_process_group(backend, init_method=f"file://{store}", rank=rank, world_size=ranks, timeout=limit)
+        where, limit = f"file://{store}", datetime.timedelta(seconds=timeout)
+        dist.init_process_group(backend, init_method=where, rank=rank, world_size=ranks, timeout=limit)
     try:
-        return function(*args)
+        yield
     finally:
         if dist.is_initialized():
             dist.destroy_process_group()
+
+
+def _function(module: str, name: str) -> Any:
+    found: Any = importlib.import_module(module)
+    for part in name.split("."):
+        found = getattr(found, part)
+    return found
 
 
 _the_pool: _Pool | None = None
