@@ -9,6 +9,7 @@ PARAMETER: Final = "torch.nn.parameter.Parameter"
 BUFFER: Final = "torch.nn.parameter.Buffer"
 TENSOR_BASE: Final = "torch._C.TensorBase"
 MODULE: Final = "torch.nn.modules.module.Module"
+FUNCTION: Final = "torch.autograd.function.Function"
 PROCESS_GROUP: Final = frozenset(
     {"torch._C._distributed_c10d.ProcessGroup", "torch.distributed.distributed_c10d.ProcessGroup"}
 )
@@ -19,7 +20,12 @@ GENERIC_TENSORS: Final = frozenset({TENSOR, PARAMETER, BUFFER})
 RUNTIME: Final = "spmd_runtime"
 TYPES: Final = f"{RUNTIME}.types"
 AXES: Final = f"{RUNTIME}.axes"
-GROUP: Final = f"{TYPES}.Group"
+GROUP_ALIAS: Final = f"{TYPES}.Group"  # as users write it
+INFERRED: Final = f"{RUNTIME}.inferred"
+GROUP: Final = f"{INFERRED}.Group"
+MESH: Final = f"{INFERRED}.DeviceMesh"
+PENDING: Final = f"{RUNTIME}.pending.Pending"
+IN_FLIGHT: Final = f"{TYPES}.InFlight"
 MESH_AXIS: Final = f"{AXES}.MeshAxis"
 SPMD_TYPE: Final = f"{TYPES}.SpmdType"
 SHARD: Final = f"{TYPES}.Shard"

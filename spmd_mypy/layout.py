@@ -26,7 +26,7 @@ from mypy.types import (
 )
 
 from spmd_mypy.config import Config
-from spmd_mypy.fullnames import GENERIC_TENSORS, SHARD, TENSOR, TYPES
+from spmd_mypy.fullnames import GENERIC_TENSORS, PENDING, SHARD, TENSOR, TYPES
 from spmd_mypy.rules import kinds
 from spmd_mypy.rules.kinds import AxisType, Layout
 
@@ -214,7 +214,7 @@ class Layouts:
             return t
         if is_tensor(t):
             return t.copy_modified(args=[results[0]]) if len(t.args) == 1 else t
-        if t.type.fullname in CONTAINERS and t.args:
+        if t.args and (t.type.fullname in CONTAINERS or t.type.fullname == PENDING):
             return t.copy_modified(args=[*t.args[:-1], self.put(t.args[-1], results)])
         return t
 

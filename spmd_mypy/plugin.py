@@ -6,7 +6,7 @@ Put ``plugins = ["spmd_mypy.plugin"]`` into the mypy configuration.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -30,6 +30,7 @@ from spmd_mypy.config import ConfigError, load
 from spmd_mypy.fullnames import (
     GENERIC_TENSORS,
     GROUP,
+    GROUP_ALIAS,
     MODULE,
     RUNTIME,
     SHARD,
@@ -44,6 +45,7 @@ from spmd_mypy.hooks.annotations import Annotations, make_generic
 from spmd_mypy.hooks.base import Workbench
 from spmd_mypy.hooks.collectives import Collectives
 from spmd_mypy.hooks.containers import CONTAINERS, Containers, make_container
+from spmd_mypy.hooks.flow_table import FlowTable
 from spmd_mypy.hooks.gradients import Gradients
 from spmd_mypy.hooks.modules import Modules
 from spmd_mypy.hooks.operations import Operations
@@ -99,6 +101,7 @@ class SpmdPlugin(Plugin):
         self.gradients = Gradients(self.bench)
         self.containers = Containers(self.bench)
         self.modules = Modules(self.bench, self.operations, self.containers)
+        self.over_time = FlowTable(self.bench)
         self._functions: dict[str, FunctionHook | None] = self._named_functions()
         self._methods: dict[str, MethodHook | None] = {
             "torch._tensor.Tensor.backward": self._guard(self.gradients.backward),
@@ -112,6 +115,8 @@ class SpmdPlugin(Plugin):
             f"{base}.grad": self._guard(self.gradients.grad) for base in (TENSOR, TENSOR_BASE)
         }
         self._attributes[f"{MODULE}.__call__"] = self._guard(self.modules.called)
+        self._methods.update(self._guarded(self.over_time.methods()))
+        self._attributes.update(self._guarded(self.over_time.attributes()))
         self._types = self._named_types()
 
     # ---- tables by full name
@@ -128,6 +133,7 @@ class SpmdPlugin(Plugin):
         table["torch.autograd.backward"] = self._guard(self.gradients.autograd_backward)
         table["torch.autograd.grad"] = self._guard(self.gradients.autograd_grad)
         table[f"{RUNTIME}.local.axis_size"] = self._guard(self.collectives.axis_size)
+        table.update(self._guarded(self.over_time.functions()))
         return table
 
     def _named_types(self) -> dict[str, Callable[[AnalyzeTypeContext], Type]]:
@@ -136,7 +142,8 @@ class SpmdPlugin(Plugin):
         }
         for name in (SHARD, f"{TYPES}.S"):
             table[name] = self.annotations.shard
-        table[GROUP] = self.annotations.group
+        for name in (GROUP_ALIAS, GROUP):
+            table[name] = self.annotations.group
         return table
 
     # ---- safety
@@ -154,6 +161,9 @@ class SpmdPlugin(Plugin):
                 return default_of(ctx)
 
         return guarded
+
+    def _guarded(self, hooks: Mapping[str, Callable[[Any], Type]]) -> dict[str, Callable[[Any], Type]]:
+        return {name: self._guard(hook) for name, hook in hooks.items()}
 
     # ---- mypy's interface
 

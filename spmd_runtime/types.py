@@ -22,6 +22,8 @@ from spmd_runtime.axes import MeshAxis
 
 A_co = TypeVar("A_co", default=Any, covariant=True)
 D_co = TypeVar("D_co", default=Any, covariant=True)
+After_co = TypeVar("After_co", default=Any, covariant=True)
+Handle_co = TypeVar("Handle_co", default=Any, covariant=True)
 
 
 class SpmdType(Generic[A_co]):
@@ -81,6 +83,13 @@ class FactoryConstant(Constant[A_co]):
     """A fresh constant (``torch.zeros`` ...), which may also be declared Varying or Partial."""
 
 
+class InFlight(SpmdType[A_co], Generic[A_co, After_co, Handle_co]):
+    """What a tensor is while an asynchronous collective writes to it; only the plugin infers it.
+
+    It is ``After_co`` once the variable called ``Handle_co`` (a literal string) has been waited for.
+    """
+
+
 R = Replicate
 I = Invariant
 V = Varying
@@ -93,13 +102,16 @@ Kind: TypeAlias = "type[SpmdType[Any]] | Shard[Any, Any]"
 if TYPE_CHECKING:
     from typing_extensions import TypeAliasType, TypeVarTuple, Unpack
 
+    import spmd_runtime.inferred  # noqa: F401 - the plugin looks its classes up
+
     _Layout = TypeVarTuple("_Layout", default=Unpack[tuple[Any, ...]])
     Tensor = TypeAliasType("Tensor", torch.Tensor, type_params=(_Layout,))
     Parameter = TypeAliasType("Parameter", nn.Parameter, type_params=(_Layout,))
     Buffer = TypeAliasType("Buffer", nn.Buffer, type_params=(_Layout,))
 
-    class Group(dist.ProcessGroup, Generic[A_co]):
-        """A process group whose mesh axis is known: ``tp: Group[TP]``."""
+    _Axis = TypeVar("_Axis", default=Any)
+    # For other checkers a plain process group; the plugin makes it one whose axis is known (``inferred.Group``).
+    Group = TypeAliasType("Group", dist.ProcessGroup, type_params=(_Axis,))
 else:
     # Erased: any subscript gives the class itself, so Dynamo, jit.script, fx and isinstance see torch's own class.
     torch.Tensor.__class_getitem__ = classmethod(lambda cls, layout: cls)

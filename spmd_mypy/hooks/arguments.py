@@ -39,7 +39,7 @@ from mypy.types import Instance, LiteralType, ProperType, Type, UnionType, get_p
 from spmd_mypy import compat
 from spmd_mypy.layout import Layouts, is_tensor, tensors_in
 from spmd_mypy.rules.call import UNKNOWN, Argument, Name, OptionValue
-from spmd_mypy.rules.kinds import Layout
+from spmd_mypy.rules.kinds import AxisType, Layout
 
 AnyCall: TypeAlias = FunctionContext | MethodContext
 
@@ -241,10 +241,15 @@ def layout_of(layouts: Layouts, operand: Operand) -> Layout | None:
         declared = _declared(layouts, operand.expression)
         if declared is not None:
             return tuple(
-                d if k is not None and k.constant and d is not None else k
+                d if k is not None and d is not None and _declares(d, k) else k
                 for k, d in zip(layout, declared, strict=True)
             )
     return layout
+
+
+def _declares(declared: AxisType, constant: AxisType) -> bool:
+    """Whether a constant came by its declared type; one that was reduced in place is no longer what was declared."""
+    return constant.factory or (constant.constant and declared.letter in ("R", "I"))
 
 
 def _declared(layouts: Layouts, expression: NameExpr) -> Layout | None:

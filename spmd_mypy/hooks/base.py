@@ -13,6 +13,8 @@ from spmd_mypy.config import Config
 from spmd_mypy.fullnames import RUNTIME
 from spmd_mypy.hooks.boundaries import Boundaries
 from spmd_mypy.hooks.gradmode import GradMode
+from spmd_mypy.hooks.scopes import Scopes
+from spmd_mypy.hooks.signatures import AUTOGRAD_METHODS, is_function
 from spmd_mypy.layout import Layouts, Lookup
 from spmd_mypy.source import slice_of
 
@@ -26,8 +28,9 @@ class Workbench:
         self.config = config
         self.options = options
         self.layouts = Layouts(config, lookup)
-        self.watcher = compat.Watcher(Boundaries(options))
+        self.watcher = compat.Watcher(Boundaries(options, self.without_autograd))
         self.grad_mode = GradMode()
+        self.scopes = Scopes()
         self._tree: MypyFile | None = None
         self._imports: object = None
         self._uses_spmd = False
@@ -46,6 +49,14 @@ class Workbench:
     def gradients_on(self, api: Any, context: Context) -> bool:
         """Whether gradients flow where ``context`` stands."""
         return self.grad_mode.enabled(compat.current_file(api), context.line)
+
+    def without_autograd(self, error: Any) -> bool:
+        """Whether a mypy error stands in a method that autograd runs outside its graph."""
+        cls, function = getattr(error, "local_ctx", (None, None))
+        if cls is None or function not in AUTOGRAD_METHODS:
+            return False
+        info = self.layouts.info(f"{error.module}.{cls}")
+        return info is not None and is_function(info)
 
     # ---- errors
 

@@ -7,13 +7,14 @@ anywhere, what is unknown), gives the rest a code of ours, prints the types as u
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from mypy.errorcodes import ErrorCode
 from mypy.options import Options
 
 from spmd_mypy import codes
+from spmd_mypy.hooks import nominal
 from spmd_mypy.rules.collectives import same_dim
 from spmd_mypy.rules.conversions import conversion
 from spmd_mypy.rules.kinds import AxisType
@@ -122,8 +123,10 @@ _NARROWER: Final = {
 class Boundaries:
     """The error filter: ``keep(file, error)`` edits an error in place, or returns True to drop it."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: Options, without_autograd: Callable[[Any], bool] | None = None) -> None:
+        """``without_autograd`` says of an error whether it stands where no gradient flows (an autograd.Function)."""
         self._redefinition = bool(getattr(options, "allow_redefinition", False))
+        self._without_autograd = without_autograd
         self._dropped: Any = None
 
     def __call__(self, file: str, error: Any) -> bool:
@@ -135,8 +138,14 @@ class Boundaries:
     def _filter(self, file: str, error: Any) -> bool:
         message = error.message
         parent = getattr(error, "parent_error", None)
-        if parent is not None and parent is self._dropped:
+        if self._dropped is not None and (parent is self._dropped or self._explains(error)):
             return True
+        if any(mark in message for mark in nominal.MARKS):
+            verdict = nominal.keep(file, error)
+            if verdict is not None:
+                self._dropped = error if verdict else self._dropped
+                return verdict
+            message = error.message
         if "[tuple[" not in message and "[Any]" not in message:
             return False
         code = error.code.code if error.code is not None else ""
@@ -148,7 +157,7 @@ class Boundaries:
                     self._dropped = error
                     return True
             elif code in _CODES:
-                if accepts(got, want):
+                if accepts(got, want) or (code == "return-value" and self._one_value(error, quoted)):
                     self._dropped = error
                     return True
                 if accepts(got, want, layouts=False):
@@ -157,6 +166,21 @@ class Boundaries:
                     return False
         error.message = prettify(message)
         return False
+
+    def _one_value(self, error: Any, quoted: list[str]) -> bool:
+        """Whether what is returned differs in R and I only, where both just say that the ranks have the same value."""
+        if self._without_autograd is None or not self._without_autograd(error):
+            return False
+        got, want = (parse(text.replace("Invariant[", "Replicate[")) for text in quoted[-2:])
+        return accepts(got, want)
+
+    def _explains(self, error: Any) -> bool:
+        """Whether a note belongs to the error just dropped: mypy adds hints on invariance without saying to what."""
+        return (
+            error.severity == "note"
+            and error.line == self._dropped.line
+            and any(hint in error.message for hint in ("is invariant -- see", "which is covariant"))
+        )
 
     def _advice(self, file: str, error: Any, code: str, got: Spelled, want: Spelled) -> str:
         difference = first_difference(got, want)

@@ -20,6 +20,7 @@ from mypy.types import (
 
 from spmd_mypy import codes, messages
 from spmd_mypy.fullnames import GROUP, MESH_AXIS, SHARD
+from spmd_mypy.hooks import branches
 from spmd_mypy.hooks.arguments import option
 from spmd_mypy.hooks.base import Workbench
 from spmd_mypy.layout import axis_type, is_tensor, unknown_type
@@ -178,6 +179,7 @@ class Collectives:
         name = self.bench.text(ctx.api, x.expression, "the tensor")
         shard = src.dim is not None and actual.dim is not None
         text, notes = messages.wrong_source(op, src, dst, actual, self.bench.axis(index), name, layout, self.layouts)
+        text += branches.note(self.bench, ctx.api, x.expression, index, actual)
         self.bench.fail(ctx.api, ctx.context, codes.SHARD if shard else codes.COLLECTIVE, text, notes)
         return False
 

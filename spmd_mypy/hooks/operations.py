@@ -18,10 +18,11 @@ from mypy.typeops import make_simplified_union
 from mypy.types import AnyType, FunctionLike, Instance, NoneType, Type, UnionType, get_proper_type
 
 from spmd_mypy import compat
-from spmd_mypy.hooks import untyped
+from spmd_mypy.hooks import branches, untyped
 from spmd_mypy.hooks.arguments import AUGMENTED, AnyCall, Operand, argument, base_of, operands
 from spmd_mypy.hooks.base import Workbench
-from spmd_mypy.layout import has_layout, is_tensor, same_type_variable
+from spmd_mypy.hooks.pending import report_use
+from spmd_mypy.layout import has_layout, is_tensor, same_type_variable, unknown_type
 from spmd_mypy.messages import violation_message
 from spmd_mypy.rules import operations as rules
 from spmd_mypy.rules.call import Argument, Call, Verdict, Violation
@@ -74,6 +75,8 @@ class Operations:
 
     def infer(self, site: Site, default: Type) -> Type:
         """The type of what ``site`` gives, ``default`` with layouts put in; reports what the rules refuse."""
+        if report_use(self.bench, site.api, site.context, site.operands, site.op):
+            return self.layouts.put(default, [unknown_type()])
         tensors = [o.type for o in site.operands if not o.number]
         variable = same_type_variable(tensors) if tensors else None
         if variable is not None:
@@ -136,7 +139,17 @@ class Operations:
         call = Call(site.op, site.arguments, site.options, True)
         texts = [self.bench.text(site.api, o.expression, _fallback_text(o)) for o in members]
         message = violation_message(call, violation, texts, self.bench.axis(violation.axis))
-        self.bench.fail(site.api, site.context, message.code, message.text, message.notes)
+        branch = self._branch(site, violation)
+        self.bench.fail(site.api, site.context, message.code, message.text + branch, message.notes)
+
+    def _branch(self, site: Site, violation: Violation) -> str:
+        """Which branch makes the first culprit what it is, where another makes it something else."""
+        at = violation.culprits[0] if violation.culprits else len(site.operands)
+        layout = site.arguments[at].layout if at < len(site.operands) else None
+        kind = layout[violation.axis] if layout is not None else None
+        if kind is None:
+            return ""
+        return branches.note(self.bench, site.api, site.operands[at].expression, violation.axis, kind)
 
     def _mutate(self, site: Site, verdict: Verdict) -> None:
         """Re-type the variables that the call has written to; a write into a view is one into what it views."""

@@ -1,0 +1,96 @@
+"""Walking mypy's syntax trees: what lies right inside a node, in the order in which it runs.
+
+mypy's own visitors are compiled so that plugins cannot subclass them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from mypy import nodes as n
+from mypy import patterns as p
+
+# Attributes that hold nodes, lists of nodes or lists of tuples of nodes.
+_FIELDS: Final[dict[type, tuple[str, ...]]] = {
+    # statements
+    n.Block: ("body",),
+    n.MypyFile: ("defs",),
+    n.ExpressionStmt: ("expr",),
+    n.AssignmentStmt: ("rvalue", "lvalues"),
+    n.OperatorAssignmentStmt: ("rvalue", "lvalue"),
+    n.WhileStmt: ("expr", "body", "else_body"),
+    n.ForStmt: ("expr", "index", "body", "else_body"),
+    n.ReturnStmt: ("expr",),
+    n.AssertStmt: ("expr", "msg"),
+    n.DelStmt: ("expr",),
+    n.IfStmt: ("expr", "body", "else_body"),
+    n.RaiseStmt: ("expr", "from_expr"),
+    n.TryStmt: ("body", "types", "vars", "handlers", "else_body", "finally_body"),
+    n.WithStmt: ("expr", "target", "body"),
+    n.MatchStmt: ("subject", "patterns", "guards", "bodies"),
+    n.FuncDef: ("arguments", "body"),
+    n.OverloadedFuncDef: ("items", "impl"),
+    n.Decorator: ("decorators", "func"),
+    n.ClassDef: ("decorators", "base_type_exprs", "defs"),
+    n.Argument: ("initializer",),
+    # expressions
+    n.StarExpr: ("expr",),
+    n.MemberExpr: ("expr",),
+    n.CallExpr: ("callee", "args"),
+    n.YieldFromExpr: ("expr",),
+    n.YieldExpr: ("expr",),
+    n.IndexExpr: ("base", "index"),
+    n.UnaryExpr: ("expr",),
+    n.AssignmentExpr: ("value", "target"),
+    n.OpExpr: ("left", "right"),
+    n.ComparisonExpr: ("operands",),
+    n.SliceExpr: ("begin_index", "end_index", "stride"),
+    n.CastExpr: ("expr",),
+    n.AssertTypeExpr: ("expr",),
+    n.RevealExpr: ("expr",),
+    n.SuperExpr: ("call",),
+    n.LambdaExpr: ("arguments", "body"),
+    n.ListExpr: ("items",),
+    n.DictExpr: ("items",),
+    n.TupleExpr: ("items",),
+    n.SetExpr: ("items",),
+    n.GeneratorExpr: ("sequences", "indices", "condlists", "left_expr"),
+    n.ListComprehension: ("generator",),
+    n.SetComprehension: ("generator",),
+    n.DictionaryComprehension: ("sequences", "indices", "condlists", "key", "value"),
+    n.ConditionalExpr: ("cond", "if_expr", "else_expr"),
+    n.TypeApplication: ("expr",),
+    n.AwaitExpr: ("expr",),
+    # patterns
+    p.AsPattern: ("pattern", "name"),
+    p.OrPattern: ("patterns",),
+    p.ValuePattern: ("expr",),
+    p.SequencePattern: ("patterns",),
+    p.StarredPattern: ("capture",),
+    p.MappingPattern: ("keys", "values", "rest"),
+    p.ClassPattern: ("positionals", "keyword_values"),
+}
+
+
+def _nodes(value: object) -> Iterator[n.Node]:
+    if isinstance(value, n.Node):
+        yield value
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _nodes(item)
+
+
+def children(node: n.Node) -> Iterator[n.Node]:
+    """The nodes right inside ``node``; none for kinds of nodes that hold no code."""
+    for name in _FIELDS.get(type(node), ()):
+        yield from _nodes(getattr(node, name, None))
+
+
+def walk(node: n.Node) -> Iterator[n.Node]:
+    """``node`` and everything inside it, parents first."""
+    todo = [node]
+    while todo:
+        found = todo.pop()
+        yield found
+        todo.extend(reversed(list(children(found))))
