@@ -143,10 +143,13 @@ def cache_folder(config: str) -> Path:
 
 
 def environment() -> dict[str, str]:
-    """The environment of a run: this checkout is importable, and no setting of the caller's changes mypy."""
+    """The environment of a run: this checkout is importable, no setting of the caller's changes mypy.
+
+    A hook that fails on code it did not foresee raises, where for users it would keep silent.
+    """
     kept = {k: v for k, v in os.environ.items() if k not in {"MYPYPATH", "MYPY_CACHE_DIR", "MYPY_CONFIG_FILE_DIR"}}
     path = [str(ROOT), *filter(None, [kept.get("PYTHONPATH")])]
-    return {**kept, "PYTHONPATH": os.pathsep.join(path), "PYTHONDONTWRITEBYTECODE": "1"}
+    return {**kept, "PYTHONPATH": os.pathsep.join(path), "PYTHONDONTWRITEBYTECODE": "1", "SPMD_MYPY_DEBUG": "raise"}
 
 
 def parse(output: str, folder: Path | None = None) -> list[Message]:

@@ -1,0 +1,79 @@
+"""Code without SPMD types gets, byte for byte, what mypy says without the plugin.
+
+Compared are the types and errors of the odd snippets with their layouts taken out, of a file of ordinary torch code,
+and the errors in torch's own modules that a model imports.  ``python -m tests.safety.test_plain_code`` compares all of
+torch (some minutes).
+"""
+
+from __future__ import annotations
+
+import difflib
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.mypy_runner import Project, Result, configuration
+from tests.safety.corpus import PLAIN, erased, snippets
+
+WITHOUT_PLUGIN = {"plugins": None}
+TORCH_MODULES = [
+    *("-p", "torch.nn", "-p", "torch.optim", "-p", "torch.autograd", "-p", "torch.func"),
+    *("-m", "torch", "-m", "torch._tensor", "-m", "torch.functional", "-m", "torch.overrides"),
+    *("-m", "torch.utils.checkpoint", "-m", "torch.distributed", "-m", "torch.distributed.device_mesh"),
+    *("-m", "torch.distributed.distributed_c10d", "-m", "torch.distributed._functional_collectives"),
+]
+
+
+def both(
+    folder: Path, files: dict[str, str], *arguments: str, options: Mapping[str, object] | None = None
+) -> list[Result]:
+    """Run mypy without and with the plugin over the same files and arguments."""
+    results = []
+    for extra in (WITHOUT_PLUGIN, {}):
+        project = Project(folder, configuration(options={**(options or {}), **extra}))
+        results.append(project.run(*arguments, *project.write(files), timeout=900))
+    return results
+
+
+def difference(without: Result, plugin: Result) -> str:
+    """The lines that differ; empty where the outputs are the same bytes."""
+    assert without.status in (0, 1), without.output[-3000:]
+    if without.output == plugin.output:
+        return ""
+    lines = difflib.unified_diff(without.output.splitlines(), plugin.output.splitlines(), n=0, lineterm="")
+    return "\n".join(list(lines)[:60]) or "line ends differ"
+
+
+def test_odd_code(tmp_path: Path) -> None:
+    files = {s.module: text for s in snippets() if (text := erased(s)) is not None}
+    without, plugin = both(tmp_path, files, "--python-version", "3.13")
+    revealed = sum(m.revealed is not None for m in without.messages)
+    print(f"\n{len(files)} pieces of odd code, {len(without.errors)} errors and {revealed} revealed types compared")
+    assert len(files) > 100
+    assert revealed > 500
+    assert difference(without, plugin) == ""
+
+
+@pytest.mark.parametrize("strict", [False, True], ids=["default", "strict"])
+def test_ordinary_code(strict: bool, tmp_path: Path) -> None:
+    options = dict.fromkeys(["strict", "warn_unreachable", "disallow_any_expr", "warn_unused_ignores"], strict)
+    without, plugin = both(tmp_path, {"plain.py": PLAIN.read_text()}, options=options)
+    assert difference(without, plugin) == ""
+
+
+def test_torch_itself(tmp_path: Path) -> None:
+    without, plugin = both(tmp_path, {}, *TORCH_MODULES)
+    print(f"\n{len(without.errors)} errors in torch's own modules compared")
+    assert len(without.errors) > 100
+    assert difference(without, plugin) == ""
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as temporary:
+        everything = both(Path(temporary), {"all.py": "import torch\n"}, options={"no_silence_site_packages": True})
+    found = difference(*everything)
+    print(found or f"no difference in {len(everything[0].errors)} errors")
+    sys.exit(bool(found))
