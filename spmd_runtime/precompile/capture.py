@@ -1,0 +1,200 @@
+"""Capture a step as one graph of ATen operations and functional collectives, as one rank, on fake tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import torch
+import torch.distributed as dist
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.utils import _pytree as pytree
+
+from spmd_runtime.mesh import lookup
+from spmd_runtime.precompile import compat, diagnosis, symbols
+from spmd_runtime.precompile.errors import CaptureError
+from spmd_runtime.precompile.provenance import Recorder, origin_of
+from spmd_runtime.precompile.specs import PLAIN, Signature, dump_tree
+
+Range = tuple[int, int]
+_GROUPED: Final = ("_c10d_functional", "_dtensor")  # namespaces of operators that take a group's name
+
+
+@dataclass
+class Captured:
+    """A step as a graph: its inputs in order are ``signature.tensors``.
+
+    ``outputs`` has for each leaf of the result the index of the graph's output, or the constant that it is.
+    """
+
+    graph: torch.fx.GraphModule
+    signature: Signature
+    fakes: list[Any]
+    mode: Any
+    tree: pytree.TreeSpec
+    outputs: list[tuple[str, Any]]
+    mutated: list[str]
+
+    def nodes(self) -> list[torch.fx.Node]:
+        """The operations, without placeholders and output."""
+        return [node for node in self.graph.graph.nodes if node.op not in ("placeholder", "output")]
+
+
+def capture(
+    step: Callable[..., Any], signature: Signature, mesh: Mapping[str, int], dynamic: Mapping[str, Range] | None = None
+) -> Captured:
+    """``step`` as the graph that it is on the rank that the process stands for (``world.fake_world``).
+
+    ``dynamic`` has the range of every named dim.  Raises CaptureError, with the user's source line, for what no graph
+    can hold.
+    """
+    mode = compat.fake_mode()
+    fakes = _fakes(signature, mode, dynamic or {})
+    recorder = Recorder()
+    result: dict[str, Any] = {}
+
+    def flat(*tensors: torch.Tensor) -> list[torch.Tensor]:
+        args, kwargs = _rebuild(signature, tensors)
+        with recorder:
+            returned = step(*args, **kwargs)
+        leaves, result["tree"] = pytree.tree_flatten(returned)
+        result["outputs"], found = _split_outputs(leaves, returned)
+        return found
+
+    try:
+        with compat.compiling(), mode:
+            graph = make_fx(flat, tracing_mode="real", _allow_non_fake_inputs=True)(*fakes)
+    except CaptureError:
+        raise
+    except Exception as error:
+        raise diagnosis.explain(error, recorder) from error
+    _check(step, graph, recorder, signature, fakes, result["outputs"])
+    symbols.check_guards(mode, dynamic or {})
+    _name_axes(graph, mesh)
+    graph.graph.eliminate_dead_code()
+    graph.recompile()
+    dump_tree(result["tree"], "the step's results")
+    return Captured(graph, signature, fakes, mode, result["tree"], result["outputs"], _mutated(graph, signature))
+
+
+def _fakes(signature: Signature, mode: Any, dynamic: Mapping[str, Range]) -> list[torch.Tensor]:
+    """A fake tensor for each tensor of the signature."""
+    sizes = symbols.symbols(mode, signature.dims(), dynamic)
+    fakes = []
+    with mode:
+        for leaf in signature.tensors:
+            spec = leaf.spec
+            assert spec is not None
+            x = torch.empty_strided(spec.sized(sizes), spec.strides(sizes), dtype=spec.dtype, device=spec.device)
+            fakes.append(x.requires_grad_(spec.requires_grad))
+    return fakes
+
+
+def _rebuild(signature: Signature, tensors: tuple[torch.Tensor, ...]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Positional and keyword arguments out of the graph's inputs."""
+    given = iter(tensors)
+    leaves: list[Any] = []
+    for leaf in signature.leaves:
+        if leaf.spec is None:
+            leaves.append(leaf.constant)
+        else:
+            leaves.append(next(given) if leaf.same_as is None else leaves[leaf.same_as])
+    args, kwargs = pytree.tree_unflatten(leaves, signature.tree)
+    return args, kwargs
+
+
+def _split_outputs(leaves: list[Any], returned: Any) -> tuple[list[tuple[str, Any]], list[torch.Tensor]]:
+    outputs: list[tuple[str, Any]] = []
+    tensors: list[torch.Tensor] = []
+    for leaf in leaves:
+        if isinstance(leaf, torch.Tensor):
+            outputs.append(("tensor", len(tensors)))
+            tensors.append(leaf.detach() if leaf.requires_grad else leaf)
+        elif isinstance(leaf, PLAIN):
+            outputs.append(("constant", leaf))
+        else:
+            raise CaptureError(
+                f"the step returns a {type(leaf).__qualname__}: results are tensors and plain Python values, in tuples, "
+                "lists, dicts and named tuples"
+            )
+    if not tensors:
+        raise CaptureError(f"the step returns no tensor: {returned!r}; return what is to be computed")
+    return outputs, tensors
+
+
+def _check(
+    step: Callable[..., Any],
+    graph: torch.fx.GraphModule,
+    recorder: Recorder,
+    signature: Signature,
+    fakes: list[torch.Tensor],
+    outputs: list[tuple[str, Any]],
+) -> None:
+    """Raise CaptureError for tensors that came in or stay behind other than as inputs and outputs."""
+    for tensor, origin in recorder.foreign.values():
+        raise CaptureError(diagnosis.foreign(step, tensor, origin))
+    returned = {id(leaf) for leaf in _output_nodes(graph)}
+    placeholders = [node for node in graph.graph.nodes if node.op == "placeholder"]
+    assert len(placeholders) == len(signature.tensors)
+    for leaf, fake in zip(signature.tensors, fakes, strict=True):
+        grad = fake.grad
+        if grad is None:
+            continue
+        source = diagnosis.node_of(graph, grad)
+        if source is None or id(source) not in returned:
+            raise CaptureError(diagnosis.lost_gradient(leaf.name))
+
+
+def _output_nodes(graph: torch.fx.GraphModule) -> list[torch.fx.Node]:
+    (output,) = (node for node in graph.graph.nodes if node.op == "output")
+    return list(output.all_input_nodes)
+
+
+def _mutated(graph: torch.fx.GraphModule, signature: Signature) -> list[str]:
+    """The names of the inputs that the graph writes into, themselves or through a view."""
+    names = {}
+    placeholders = (node for node in graph.graph.nodes if node.op == "placeholder")
+    roots = {node: node for node in placeholders}
+    for node, leaf in zip(list(roots), signature.tensors, strict=True):
+        names[node] = leaf.name
+    written: dict[str, None] = {}
+    for node in graph.graph.nodes:
+        schema = getattr(node.target, "_schema", None) if node.op == "call_function" else None
+        if schema is None:
+            continue
+        for i, argument in enumerate(schema.arguments):
+            given = node.args[i] if i < len(node.args) else node.kwargs.get(argument.name)
+            info = argument.alias_info
+            for value in given if isinstance(given, (list, tuple)) else [given]:
+                root = roots.get(value) if isinstance(value, torch.fx.Node) and info is not None else None
+                if root is None:
+                    continue
+                roots[node] = root
+                if info.is_write:
+                    written[names[root]] = None
+    return list(written)
+
+
+def _name_axes(graph: torch.fx.GraphModule, mesh: Mapping[str, int]) -> None:
+    """Have every collective name its axis; raises CaptureError for a group that is no axis of the mesh."""
+    axis_of = {lookup(axis).group.group_name: axis for axis in mesh}
+    world = dist.group.WORLD
+    for node in list(graph.graph.nodes):
+        space = getattr(node.target, "namespace", "")
+        if space == "c10d":
+            raise CaptureError(diagnosis.in_place_collective(node, origin_of(node)))
+        if space not in _GROUPED or not _takes_group(node):
+            continue
+        position = next(i for i, a in enumerate(node.target._schema.arguments) if a.name == "group_name")
+        name = str(node.args[position])
+        if name in mesh:
+            continue
+        if name not in axis_of:
+            is_world = world is not None and name == world.group_name
+            raise CaptureError(diagnosis.unknown_group(node, name, is_world, list(mesh), origin_of(node)))
+        node.update_arg(position, axis_of[name])
+
+
+def _takes_group(node: torch.fx.Node) -> bool:
+    return any(argument.name == "group_name" for argument in node.target._schema.arguments)  # type: ignore[union-attr]

@@ -1,0 +1,163 @@
+"""Every private part of torch that precompile stands on, in one place, each with a check of its own.
+
+Written against torch 2.13.  :func:`require` is called before anything is built or loaded and names what is missing, so
+that another torch gives one sentence instead of a traceback from its middle.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+from unittest import mock
+
+import torch
+import torch.distributed as dist
+
+from spmd_runtime.precompile.errors import PrecompileError
+
+# What is used, as (module, dotted attribute).
+_PARTS: Final = (
+    ("torch._inductor.standalone_compile", "standalone_compile"),
+    ("torch._inductor.standalone_compile", "AOTCompiledArtifact.deserialize"),
+    ("torch._inductor.codecache", "CppCodeCache.load_async"),
+    ("torch._inductor.codecache", "torch_key"),
+    ("torch._inductor.config", "save_config_portable"),
+    ("torch._higher_order_ops.triton_kernel_wrap", "kernel_side_table"),
+    ("torch._subclasses", "FakeTensorMode"),
+    ("torch.fx.experimental.proxy_tensor", "get_proxy_mode"),
+    ("torch.fx.experimental.symbolic_shapes", "ShapeEnv"),
+    ("torch.autograd", "_get_sequence_nr"),
+    ("torch._C", "_current_autograd_node"),
+    ("torch.compiler", "_is_compiling_flag"),
+    ("torch._C._distributed_c10d", "FakeProcessGroup._create_internal"),
+)
+
+
+def require() -> None:
+    """Raise PrecompileError naming the parts of torch that this version lacks."""
+    missing = [f"{module}.{attribute}" for module, attribute in _PARTS if part(module, attribute) is None]
+    if missing:
+        raise PrecompileError(
+            f"torch {torch.__version__} lacks what precompile needs: {', '.join(missing)}; "
+            "it is written for torch 2.13: install that, or run the step with torch.compile"
+        )
+
+
+def part(module: str, attribute: str) -> Any:
+    """The attribute of a module of torch, or None where either is missing."""
+    try:
+        found: Any = importlib.import_module(module)
+        for name in attribute.split("."):
+            found = getattr(found, name)
+    except (ImportError, AttributeError):
+        return None
+    return found
+
+
+def start_fake_world(rank: int, size: int) -> None:
+    """Initialise torch.distributed as ``rank`` of ``size`` without any other process: nothing is ever sent."""
+    fake = importlib.import_module("torch.testing._internal.distributed.fake_pg")  # registers the backend
+    dist.init_process_group("fake", rank=rank, world_size=size, store=fake.FakeStore())
+
+
+def is_fake_world() -> bool:
+    """Whether torch.distributed runs on the fake backend."""
+    return dist.is_initialized() and dist.get_backend() == "fake"
+
+
+def own_group(ranks: Sequence[int]) -> dist.ProcessGroup:
+    """The group of these ranks, made by its members alone: the cost does not depend on the number of groups."""
+    group = dist.new_group(list(ranks), backend="fake", use_local_synchronization=True)
+    if not isinstance(group, dist.ProcessGroup):
+        raise PrecompileError(f"rank {dist.get_rank()} is not among the ranks {ranks} of its own group")
+    return group
+
+
+@contextlib.contextmanager
+def compiling() -> Iterator[None]:
+    """``torch.compiler.is_compiling()`` is true inside: collectives are functional, optimizers read no ``.item()``."""
+    with (
+        mock.patch.object(torch.compiler, "_is_compiling_flag", True),
+        torch.autograd.set_multithreading_enabled(False),
+    ):
+        yield
+
+
+def sequence_number() -> int:
+    """The number of the newest autograd node of this thread."""
+    return torch.autograd._get_sequence_nr() - 1
+
+
+def running_node() -> int | None:
+    """The number of the autograd node whose backward runs now, or None outside a backward."""
+    node: Any = torch._C._current_autograd_node()
+    return None if node is None else int(node._sequence_nr())
+
+
+def proxy_graph() -> torch.fx.Graph | None:
+    """The graph that is being traced, or None."""
+    mode = part("torch.fx.experimental.proxy_tensor", "get_proxy_mode")()
+    return None if mode is None else mode.tracer.graph
+
+
+def fake_mode() -> Any:
+    """A fake-tensor mode with symbolic shapes, which lets real scalars pass (``torch.where(c, x, 0)`` makes one)."""
+    shapes = part("torch.fx.experimental.symbolic_shapes", "ShapeEnv")
+    return part("torch._subclasses", "FakeTensorMode")(shape_env=shapes(), allow_non_fake_inputs=True)
+
+
+def torch_key() -> str:
+    """The digest of torch's own sources that Inductor puts into what it saves."""
+    return str(part("torch._inductor.codecache", "torch_key")().hex())
+
+
+def inductor_settings() -> dict[str, str]:
+    """Inductor's settings that can change the code it generates and differ from the defaults of this torch."""
+    config = importlib.import_module("torch._inductor.config")
+    settings: dict[str, Any] = config.save_config_portable(ignore_private_configs=True)
+    defaults = {name: config._config[name].default for name in settings if name in config._config}
+    return {name: repr(value) for name, value in sorted(settings.items()) if repr(value) != repr(defaults.get(name))}
+
+
+@contextlib.contextmanager
+def cache_directory(folder: Path) -> Iterator[None]:
+    """Inductor and Triton keep their files in ``folder`` inside; nothing else in the process sees the change after."""
+    names = ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")
+    before = {name: os.environ.get(name) for name in names}
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(folder)
+    os.environ["TRITON_CACHE_DIR"] = str(folder / "triton")
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name, None)
+            if value is not None:
+                os.environ[name] = value
+
+
+def compile_graph(graph: torch.fx.GraphModule, inputs: Sequence[Any], mode: Any) -> tuple[bytes, Callable[..., Any]]:
+    """Compile with Inductor; gives the artifact's bytes and the compiled function.
+
+    ``inputs`` are the fake tensors of ``mode`` that the graph was captured with.  Where kernels of the user's own are
+    compiled in, they are forgotten before saving: Inductor has put their source into the artifact, and the list of
+    their modules would have every rank import them.
+    """
+    compile_one = part("torch._inductor.standalone_compile", "standalone_compile")
+    with torch.no_grad():  # the graph holds its backward already
+        compiled = compile_one(
+            graph, inputs, dynamic_shapes="from_example_inputs", options={}, aot=True, fake_mode=mode
+        )
+    table = part("torch._higher_order_ops.triton_kernel_wrap", "kernel_side_table")
+    with mock.patch.object(table, "id_to_kernel", {}), mock.patch.object(table, "constant_args", {}):
+        saved: bytes = compiled.serialize()
+    return saved, compiled
+
+
+def revive(saved: bytes) -> Callable[..., Any]:
+    """The compiled function in ``saved``: unpickles and executes, so only for bytes that have been authenticated."""
+    revived: Callable[..., Any] = part("torch._inductor.standalone_compile", "AOTCompiledArtifact.deserialize")(saved)
+    return revived

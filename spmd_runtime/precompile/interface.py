@@ -1,0 +1,170 @@
+"""``precompile``, in one process, and ``load``, on every rank."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shlex
+import shutil
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch.distributed.device_mesh import DeviceMesh
+
+from spmd_runtime.mesh import lookup, use_mesh
+from spmd_runtime.precompile import archive, builder, compat, fingerprint, peers
+from spmd_runtime.precompile import manifest as entries
+from spmd_runtime.precompile.errors import PrecompileError, StaleArtifactError
+from spmd_runtime.precompile.loaded import LoadedStep
+from spmd_runtime.precompile.progress import Progress
+from spmd_runtime.precompile.world import check_mesh
+
+
+def precompile(
+    step: Callable[..., Any],
+    inputs: Any = None,
+    *,
+    mesh: Mapping[str, int],
+    out: str | os.PathLike[str],
+    dynamic: Mapping[str, tuple[int, int]] | None = None,
+    device: str | None = None,
+    key_file: str | os.PathLike[str] | None = None,
+    cache_dir: str | os.PathLike[str] | None = None,
+    progress: Progress | None = None,
+    command: str | None = None,
+) -> dict[str, Any]:
+    """Capture ``step`` as one graph, compile it once for all ranks of ``mesh``, and write it to the directory ``out``.
+
+    ``step`` is a function or a module's bound method, called as ``step(*inputs)``, or ``step(**inputs)`` where ``inputs``
+    is a dict.  Inputs and results are pytrees of tensors; inputs may be real, meta or fake tensors or ``TensorSpec``.  A
+    bound method of a module takes that module's parameters and buffers, by name, as a dict before its own arguments.
+    Without ``inputs``, ``step`` is a factory that is called as each rank, with the axes bound, and returns
+    ``(step, inputs)``, or ``{name: (step, inputs)}`` for variants: ranks with other shapes run another variant.
+
+    ``dynamic`` gives the range of each dim that has a name instead of a length.  ``device`` stands in for the device of
+    meta tensors.  ``cache_dir`` keeps Inductor's files, which makes building again faster.  With a key ($SPMD_ARTIFACT_KEY
+    or ``key_file``) the artifact is authenticated.  Runs in one process that has no ``torch.distributed``; returns the
+    manifest.  Raises CaptureError and DisagreementError (what no graph can hold, or what differs between ranks).
+    """
+    compat.require()
+    target = Path(os.path.abspath(out))
+    archive.check_target(target)
+    key = archive.find_key(key_file)
+    job = builder.Job(
+        step, inputs, check_mesh(mesh), dict(dynamic or {}), device, Path(cache_dir) if cache_dir else None,
+        progress or Progress(quiet=True), command or _python_command(step, target),
+    )  # fmt: skip
+    return builder.build(job, target, key)
+
+
+def _python_command(step: Callable[..., Any], out: Path) -> str:
+    name = getattr(step, "__qualname__", type(step).__qualname__)
+    return f"run precompile({name}, ..., out={str(out)!r}) again"
+
+
+def load(
+    folder: str | os.PathLike[str],
+    mesh: DeviceMesh | None = None,
+    *,
+    trust: str | None = None,
+    key_file: str | os.PathLike[str] | None = None,
+    variant: str | None = None,
+    ignore: Collection[str] = (),
+) -> LoadedStep:
+    """The compiled step in ``folder``, on this rank: nothing is traced or compiled.
+
+    Every rank of ``mesh`` calls this; its axes are bound for good where they are not bound already.  Without ``mesh``
+    the bound axes are used, and digests are not compared between ranks.  ``trust="directory"`` loads an artifact without
+    a key.  ``variant`` picks one by name where several take the same inputs.  ``ignore`` names items of the fingerprint
+    that may differ.
+
+    Raises UntrustedArtifactError, BrokenArtifactError, StaleArtifactError, and PeerError where another rank did.
+    """
+    compat.require()
+    try:
+        manifest, digest, private = _verified(Path(folder), mesh, trust, key_file, ignore)
+    except PrecompileError:
+        if mesh is not None:
+            peers.exchange(None, mesh)
+        raise
+    if mesh is not None:
+        peers.exchange(digest, mesh)
+    groups = _bind(manifest["mesh"], mesh)
+    step = LoadedStep(_chosen(manifest["variants"], variant), private, groups)
+    step.prepare()
+    return step
+
+
+def _verified(
+    folder: Path,
+    mesh: DeviceMesh | None,
+    trust: str | None,
+    key_file: str | os.PathLike[str] | None,
+    ignore: Collection[str],
+) -> tuple[dict[str, Any], str, Path]:
+    """Manifest, digest and private copy of an artifact that is authentic, whole and made for here."""
+    manifest, digest, private = archive.private_copy(folder, archive.find_key(key_file), trust)
+    atexit.register(shutil.rmtree, private, ignore_errors=True)
+    sizes = {name: str(size) for name, size in manifest["mesh"].items()}
+    here = _mesh_sizes(manifest["mesh"], mesh)
+    built = {f"mesh.{name}": size for name, size in sizes.items()}
+    now = {f"mesh.{name}": size for name, size in here.items()}
+    built |= manifest["fingerprint"]
+    now |= fingerprint.environment(manifest["devices"])
+    built |= {name: item.get("digest") or item["version"] for name, item in manifest["code"].items()}
+    now |= fingerprint.code_now(manifest["code"])
+    fingerprint.compare(built, now, ignore, manifest["command"])
+    _check_device(manifest["devices"])
+    return manifest, digest, private
+
+
+def _mesh_sizes(wanted: Mapping[str, int], mesh: DeviceMesh | None) -> dict[str, str]:
+    if mesh is None:
+        return {name: str(lookup(name).size) for name in wanted}
+    return {name: str(mesh.size(i)) for i, name in enumerate(mesh.mesh_dim_names or ())}
+
+
+def _check_device(devices: list[str]) -> None:
+    """Inductor's code names device 0 of its process."""
+    if "cuda" in devices and torch.cuda.current_device() != 0:
+        raise StaleArtifactError(
+            f"this rank computes on cuda:{torch.cuda.current_device()}, and compiled code names device 0 of its process: "
+            "start every rank with its own GPU as the only one it sees, CUDA_VISIBLE_DEVICES=$LOCAL_RANK, and set_device(0)",
+            {},
+        )
+
+
+def _bind(sizes: Mapping[str, int], mesh: DeviceMesh | None) -> dict[str, dist.ProcessGroup]:
+    """The group of every axis, bound under the axis's name."""
+    if mesh is None:
+        return {name: lookup(name).group for name in sizes}
+    groups = {name: mesh.get_group(name) for name in sizes}
+    try:
+        bound = all(lookup(name).group is group for name, group in groups.items())
+    except LookupError:
+        bound = False
+    if not bound:
+        use_mesh(mesh).keep()
+    return groups
+
+
+def _chosen(found: Mapping[str, Any], name: str | None) -> list[entries.Variant]:
+    if name is not None and name not in found:
+        raise PrecompileError(f"the artifact has no variant {name!r}; it has {', '.join(found)}")
+    variants = [entries.read(key, entry) for key, entry in found.items() if name in (None, key, entry["of"])]
+    for i, one in enumerate(variants):
+        for other in variants[i + 1 :]:
+            if one.signature == other.signature and one.ranges == other.ranges:
+                raise PrecompileError(
+                    f"variants {one.name!r} and {other.name!r} take the same inputs: say which this rank runs, "
+                    f"load(..., variant={one.name!r})"
+                )
+    return variants
+
+
+def rebuild_command(arguments: list[str]) -> str:
+    """The command line that builds an artifact anew."""
+    return "python -m spmd_runtime.precompile build " + shlex.join(arguments)

@@ -1,0 +1,68 @@
+"""Dims with names instead of lengths: symbols while the step is captured, ranges that are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import sympy
+import torch
+from torch.fx.experimental.symbolic_shapes import DimDynamic
+
+from spmd_runtime.precompile.errors import CaptureError
+
+Range = tuple[int, int]
+
+
+def check_ranges(names: tuple[str, ...], dynamic: Mapping[str, Range]) -> None:
+    """Raise CaptureError unless every named dim has a range of at least one positive length, and every range a dim."""
+    for name in names:
+        if name not in dynamic:
+            raise CaptureError(f"dim {name!r} has no range: pass dynamic={{{name!r}: (1, 64)}}")
+    for name, (low, high) in dynamic.items():
+        if name not in names:
+            raise CaptureError(f"dynamic names {name!r}, but no input has such a dim (there are: {', '.join(names)})")
+        if not 1 <= low <= high:
+            raise CaptureError(f"dim {name!r}: a range is (low, high) with 1 <= low <= high, not ({low}, {high})")
+
+
+def symbols(mode: Any, names: tuple[str, ...], dynamic: Mapping[str, Range]) -> dict[str, torch.SymInt]:
+    """A symbolic length for every name, known to lie in its range."""
+    check_ranges(names, dynamic)
+    return {name: _symbol(mode.shape_env, name, dynamic[name]) for name in names}
+
+
+def _symbol(env: Any, name: str, limits: Range) -> torch.SymInt:
+    from torch._dynamo.source import ConstantSource  # noqa: PLC0415  # private, and slow to import
+
+    low, high = limits
+    hint = min(high, max(low, 5 if high < 16 else 13))  # a length that no other dim is likely to have
+    source = ConstantSource(name)
+    symbol = env.create_symbol(hint, source, dynamic_dim=DimDynamic.DYNAMIC)
+    env.constrain_symbol_range(symbol, compiler_min=low, compiler_max=high)
+    made: torch.SymInt = env.create_symintnode(symbol, hint=hint, source=source)
+    return made
+
+
+def check_guards(mode: Any, dynamic: Mapping[str, Range]) -> None:
+    """Raise CaptureError where the step has taken a decision that does not hold for all lengths in the ranges."""
+    env = mode.shape_env
+    for guard in env.guards:
+        if env._maybe_evaluate_static(guard.expr) is not sympy.true:
+            ranges = ", ".join(f"{name} from {low} to {high}" for name, (low, high) in dynamic.items())
+            raise CaptureError(
+                f"the step is not the same for all lengths ({ranges}): it rests on {guard.expr}"
+                f"{_guard_origin(guard)}\nNarrow the range, or build a variant for each case"
+            )
+
+
+def _guard_origin(guard: Any) -> str:
+    from spmd_runtime.precompile.provenance import is_users  # noqa: PLC0415
+
+    stack = getattr(guard, "sloc", None)
+    summary = getattr(stack, "user_tb", None) or getattr(stack, "framework_loc", None)
+    frames = summary if isinstance(summary, list) else []
+    for frame in reversed(frames):
+        if is_users(frame.filename):
+            return f"\n  at {frame.filename}:{frame.lineno}: {frame.line}"
+    return ""
