@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 from mypy import errors as mypy_errors
 from mypy.errorcodes import ErrorCode
+from mypy.message_registry import ErrorMessage
 from mypy.nodes import (
     ARG_POS,
     ArgKind,
@@ -26,9 +27,13 @@ from mypy.nodes import (
     OpExpr,
     TempNode,
     TypeInfo,
+    TypeInfo,
 )
 from mypy.plugin import AnalyzeTypeContext
 from mypy.types import AnyType, CallableType, Instance, Type, TypeGuardedType, TypeOfAny
+
+# After mypy's own patches.
+_LAST: Final = 100
 
 ErrorFilter: TypeAlias = Callable[[str, Any], bool]
 
@@ -200,6 +205,12 @@ def call_with(api: Any, callee: Type, given: Actuals, context: Context, fullname
     return cast("Type", result)
 
 
+def check_subtype(api: Any, given: Type, declared: Type, context: Context, message: ErrorMessage) -> None:
+    """Report, as mypy does at an assignment, where ``given`` does not fit ``declared``."""
+    if private_parts() and hasattr(api, "check_subtype"):
+        api.check_subtype(given, declared, context, message, "expression has type", "variable has type")
+
+
 def iterated(api: Any, t: Type) -> Type | None:
     """The type of the elements of an iterable of type ``t``; None where it is none, or mypy cannot say."""
     if not private_parts():
@@ -218,6 +229,25 @@ def enclosing_function(api: Any) -> FuncDef | None:
     except AttributeError:
         return None
     return function if isinstance(function, FuncDef) else None
+
+
+def after_functions(api: Any, info: TypeInfo, action: Callable[[], None]) -> None:
+    """Do ``action`` when the functions of the file being analyzed have their types, before anything is checked.
+
+    Hooks on classes run earlier.  Not done at all without the private parts.
+    """
+    if not private_parts() or not hasattr(api, "schedule_patch"):
+        return
+    tree, options = api.cur_mod_node, api.options
+
+    def patch() -> None:
+        try:
+            with api.file_context(tree, options, info):
+                action()
+        except Exception:
+            report_failure()
+
+    api.schedule_patch(_LAST, patch)
 
 
 def current_file(api: Any) -> MypyFile | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from spmd_mypy.rules import conversions, fixes
 from spmd_mypy.rules.call import Call, Violation
@@ -118,6 +118,25 @@ def loss_message(name: str, kind: AxisType, axis: str) -> Message:
 
 
 _KEPT = "the gradient is kept on one rank, zero on the others"
+
+
+class Difference(NamedTuple):
+    """A gradient that is not the dual of its value on an axis: what the value, the dual and the gradient are."""
+
+    axis: str
+    value: AxisType
+    wanted: AxisType
+    found: AxisType
+
+
+def backward_message(verb: str, gradient: str, value: str, difference: Difference) -> str:
+    """A hand-written backward that ``takes`` or ``gives`` another type than the dual of ``forward``'s."""
+    axis, have, wanted, found = difference
+    of = value if verb == "takes" else f"forward's {value}"
+    text = f"backward {verb} {gradient} as {found} on {axis}, but {of} is {have} there, so its gradient is {wanted}"
+    start, end = (wanted, found) if verb == "takes" else (found, wanted)
+    advice = conversions.conversion(start, end, axis, "grad")
+    return f"{text}; to get from {start} to {end}: {advice}" if advice else text
 
 
 def parameter_message(axis: str) -> str:

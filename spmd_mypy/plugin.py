@@ -31,7 +31,6 @@ from spmd_mypy.fullnames import (
     GENERIC_TENSORS,
     GROUP,
     GROUP_ALIAS,
-    MODULE,
     RUNTIME,
     SHARD,
     TENSOR,
@@ -44,10 +43,9 @@ from spmd_mypy.hooks import untyped
 from spmd_mypy.hooks.annotations import Annotations, make_generic
 from spmd_mypy.hooks.base import Workbench
 from spmd_mypy.hooks.collectives import Collectives
-from spmd_mypy.hooks.containers import CONTAINERS, Containers, make_container
 from spmd_mypy.hooks.flow_table import FlowTable
 from spmd_mypy.hooks.gradients import Gradients
-from spmd_mypy.hooks.modules import Modules
+from spmd_mypy.hooks.module_table import ModuleTable
 from spmd_mypy.hooks.operations import Operations
 from spmd_mypy.rules.ops import known
 
@@ -99,22 +97,18 @@ class SpmdPlugin(Plugin):
         self.operations = Operations(self.bench)
         self.collectives = Collectives(self.bench)
         self.gradients = Gradients(self.bench)
-        self.containers = Containers(self.bench)
-        self.modules = Modules(self.bench, self.operations, self.containers)
+        self.modules = ModuleTable(self.bench, self.operations)
         self.over_time = FlowTable(self.bench)
         self._functions: dict[str, FunctionHook | None] = self._named_functions()
         self._methods: dict[str, MethodHook | None] = {
             "torch._tensor.Tensor.backward": self._guard(self.gradients.backward),
             "builtins.str.format": self._guard(partial(self.operations.call, "builtins.format")),  # f-strings, too
         }
-        self._methods.update(
-            {f"{container}.__getitem__": self._guard(self.containers.item) for container in CONTAINERS}
-        )
-        self._stock = self._guard(self.modules.stock)
+        self._methods.update(self._guarded(self.modules.methods()))
         self._attributes: dict[str, AttributeHook | None] = {
             f"{base}.grad": self._guard(self.gradients.grad) for base in (TENSOR, TENSOR_BASE)
         }
-        self._attributes[f"{MODULE}.__call__"] = self._guard(self.modules.called)
+        self._attributes.update(self._guarded(self.modules.attributes()))
         self._methods.update(self._guarded(self.over_time.methods()))
         self._attributes.update(self._guarded(self.over_time.attributes()))
         self._types = self._named_types()
@@ -128,8 +122,7 @@ class SpmdPlugin(Plugin):
                 table[f"{RUNTIME}.{module}.{name}"] = self._guard(partial(self.collectives.call, name))
         table[untyped.ADD_DOCSTR] = self._guard(untyped.documented)
         table[f"{RUNTIME}.local.axis_index"] = self._guard(self.collectives.axis_index)
-        for container in CONTAINERS:
-            table[container] = self._guard(self.containers.construct)
+        table.update(self._guarded(self.modules.functions()))
         table["torch.autograd.backward"] = self._guard(self.gradients.autograd_backward)
         table["torch.autograd.grad"] = self._guard(self.gradients.autograd_grad)
         table[f"{RUNTIME}.local.axis_size"] = self._guard(self.collectives.axis_size)
@@ -173,9 +166,26 @@ class SpmdPlugin(Plugin):
 
     def get_customize_class_mro_hook(self, fullname: str) -> Callable[[ClassDefContext], None] | None:
         """Make torch's tensor classes and containers of modules generic."""
-        if fullname in CONTAINERS:
-            return make_container
-        return make_generic if fullname in GENERIC_TENSORS else None
+        return make_generic if fullname in GENERIC_TENSORS else self.modules.class_made(fullname)
+
+    def get_base_class_hook(self, fullname: str) -> Callable[[ClassDefContext], None] | None:
+        """Hand-written autograd functions."""
+        hook = self.modules.base_class(fullname)
+        return None if hook is None else self._guard_class(hook)
+
+    def _guard_class(self, hook: Callable[[ClassDefContext], None]) -> Callable[[ClassDefContext], None]:
+        def guarded(ctx: ClassDefContext) -> None:
+            try:
+                hook(ctx)
+            except Exception:
+                compat.report_failure()
+
+        return guarded
+
+    def get_class_attribute_hook(self, fullname: str) -> AttributeHook | None:
+        """Attributes of class objects."""
+        hook = self.modules.class_attribute(fullname)
+        return None if hook is None else self._guard(hook)
 
     def get_type_analyze_hook(self, fullname: str) -> Callable[[AnalyzeTypeContext], Type] | None:
         """Annotations."""
@@ -202,7 +212,8 @@ class SpmdPlugin(Plugin):
         """Signatures that depend on the receiver or the arguments."""
         if fullname.endswith((".__eq__", ".__ne__")) and canonical(fullname).startswith("Tensor."):
             return self._guard_signature(partial(untyped.comparison, self.bench.layouts))
-        return None
+        hook = self.modules.signature(fullname)
+        return None if hook is None else self._guard_signature(hook)
 
     def _guard_signature(self, hook: Callable[[Any], FunctionLike]) -> Callable[[Any], FunctionLike]:
         def guarded(ctx: Any) -> FunctionLike:
@@ -245,8 +256,9 @@ class SpmdPlugin(Plugin):
         if op.startswith("Tensor."):
             return self._guard(partial(self.operations.call, op)) if known(op) else None
         name = fullname.rpartition(".")[2]
-        if name in ("__call__", "forward"):
-            return self._stock
+        hook = self.modules.any_method(name)
+        if hook is not None:
+            return self._guard(hook)
         if name in _OPERATORS and not fullname.startswith("builtins."):
             return self._guard(partial(self.operations.operator, f"Tensor.{name}"))
         return None

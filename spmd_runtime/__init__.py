@@ -42,6 +42,7 @@ from spmd_runtime.local import (
 )
 from spmd_runtime.mesh import Binding, bind, use_mesh
 from spmd_runtime.pending import Pending
+from spmd_runtime.typed import typed
 from spmd_runtime.types import (
     Buffer,
     Group,
@@ -65,5 +66,5 @@ __all__ = [
     "MeshAxis", "P", "Parameter", "Partial", "Pending", "R", "Replicate", "S", "Shard", "SpmdType", "Tensor", "V",
     "Varying", "all_gather", "all_reduce", "all_to_all", "assert_type", "axis_index", "axis_size", "bind", "broadcast",
     "convert", "invariant_to_replicate", "mutate_type", "redistribute", "reduce_scatter", "reinterpret",
-    "reinterpret_mesh", "shard", "shift", "unshard", "use_mesh",
+    "reinterpret_mesh", "shard", "shift", "typed", "unshard", "use_mesh",
 ]  # fmt: skip

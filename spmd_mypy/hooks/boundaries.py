@@ -117,6 +117,12 @@ _NARROWER: Final = {
 }
 
 
+def _one_value(spelled: Spelled) -> Spelled:
+    """The type with R written for I."""
+    name = "Replicate" if spelled.short == "Invariant" else spelled.name
+    return Spelled(name, tuple(map(_one_value, spelled.args)))
+
+
 # ---- the filter
 
 
@@ -150,29 +156,29 @@ class Boundaries:
             return False
         code = error.code.code if error.code is not None else ""
         quoted = _QUOTED.findall(message)
-        if error.severity == "error" and len(quoted) >= 2 and "[tuple[" in message:
+        advice = ""
+        if error.severity == "error" and len(quoted) > 1 and "[tuple[" in message:
             got, want = parse(quoted[-2]), parse(quoted[-1])
-            if code == "assert-type":
-                if _same(got, want):
-                    self._dropped = error
-                    return True
-            elif code in _CODES:
-                if accepts(got, want) or (code == "return-value" and self._one_value(error, quoted)):
-                    self._dropped = error
-                    return True
-                if accepts(got, want, layouts=False):
-                    error.code = _CODES[code]
-                    error.message = prettify(message) + self._advice(file, error, code, got, want)
-                    return False
-        error.message = prettify(message)
+            if self._accepted(error, code, got, want):
+                self._dropped = error
+                return True
+            if code in _CODES and accepts(got, want, layouts=False):
+                error.code = _CODES[code]
+                advice = self._advice(file, error, code, got, want)
+        error.message = prettify(message) + advice
         return False
 
-    def _one_value(self, error: Any, quoted: list[str]) -> bool:
-        """Whether what is returned differs in R and I only, where both just say that the ranks have the same value."""
-        if self._without_autograd is None or not self._without_autograd(error):
+    def _accepted(self, error: Any, code: str, got: Spelled, want: Spelled) -> bool:
+        """Whether the rules have nothing against what mypy complains about."""
+        if code == "assert-type":
+            return _same(got, want)
+        if code not in _CODES:
             return False
-        got, want = (parse(text.replace("Invariant[", "Replicate[")) for text in quoted[-2:])
-        return accepts(got, want)
+        if accepts(got, want):
+            return True
+        # Where no gradient flows, R and I both just say that the ranks have the same value.
+        unbound = code == "return-value" and self._without_autograd is not None and self._without_autograd(error)
+        return unbound and accepts(_one_value(got), _one_value(want))
 
     def _explains(self, error: Any) -> bool:
         """Whether a note belongs to the error just dropped: mypy adds hints on invariance without saying to what."""

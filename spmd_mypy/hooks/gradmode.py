@@ -5,7 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from mypy.nodes import Block, CallExpr, Decorator, Expression, IntExpr, MypyFile, NameExpr, Node, RefExpr, WithStmt
+from mypy.nodes import (
+    Block,
+    CallExpr,
+    ClassDef,
+    Decorator,
+    Expression,
+    FuncDef,
+    IntExpr,
+    MypyFile,
+    NameExpr,
+    Node,
+    RefExpr,
+    WithStmt,
+)
+
+from spmd_mypy.hooks.signatures import AUTOGRAD_METHODS, is_function
 
 _OFF: Final = ("no_grad", "inference_mode")
 _ON: Final = ("enable_grad",)
@@ -46,6 +61,14 @@ def _blocks(statement: Node) -> Iterator[Node]:
             yield from (node for node in inner if isinstance(node, Node))
 
 
+def _methods(definition: ClassDef) -> Iterator[FuncDef]:
+    """The methods of an autograd function that autograd calls outside its graph."""
+    for node in definition.defs.body:
+        function = node.func if isinstance(node, Decorator) else node
+        if isinstance(function, FuncDef) and function.name in AUTOGRAD_METHODS:
+            yield function
+
+
 def _ranges(tree: MypyFile) -> list[tuple[int, int, bool]]:
     """First line, last line and mode of every block that switches gradients on or off."""
     found: list[tuple[int, int, bool]] = []
@@ -64,6 +87,9 @@ def _ranges(tree: MypyFile) -> list[tuple[int, int, bool]]:
             add(statement.expr, statement.body)
         elif isinstance(statement, Decorator):
             add(statement.original_decorators, statement.func.body)
+        elif isinstance(statement, ClassDef) and statement.info and is_function(statement.info):
+            bodies = [function.body.body for function in _methods(statement)]
+            found.extend((body[0].line, body[-1].end_line or body[-1].line, False) for body in bodies if body)
         todo.extend(_blocks(statement))
     return found
 

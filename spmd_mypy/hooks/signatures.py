@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from mypy.nodes import Decorator, OverloadedFuncDef, TypeInfo, Var
-from mypy.type_visitor import TypeQuery
-from mypy.types import AnyType, CallableType, Instance, ProperType, Type, TypeVarType, get_proper_type
+from mypy.type_visitor import TypeQuery, TypeTranslator
+from mypy.types import (
+    AnyType,
+    CallableType,
+    Instance,
+    ProperType,
+    Type,
+    TypeAliasType,
+    TypeVarType,
+    get_proper_type,
+)
 
-from spmd_mypy.fullnames import MODULE
-from spmd_mypy.layout import layout_argument
+from spmd_mypy.fullnames import FUNCTION, MODULE
+from spmd_mypy.layout import Layouts, axis_type, is_tensor, layout_argument, unknown_type
+from spmd_mypy.rules.kinds import AxisType
 from spmd_mypy.rules.ops import find
 
 STOCK: Final = "torch.nn.modules."
@@ -98,3 +108,58 @@ def same_signature(one: ProperType | None, two: ProperType | None) -> bool:
     if not isinstance(one, CallableType) or not isinstance(two, CallableType):
         return False
     return one.arg_types[1:] == two.arg_types[1:] and one.arg_kinds == two.arg_kinds and one.ret_type == two.ret_type
+
+
+# ---- layouts inside types
+
+
+class _Mapped(TypeTranslator):
+    def __init__(self, layouts: Layouts, change: Callable[[AxisType], AxisType | None], plain: bool) -> None:
+        super().__init__()
+        self.layouts = layouts
+        self.change = change
+        self.plain = plain
+
+    def visit_instance(self, t: Instance, /) -> Type:
+        if not is_tensor(t):
+            return t.copy_modified(args=[arg.accept(self) for arg in t.args]) if t.args else t
+        slots = self.layouts.slots(t)
+        if slots is None:
+            return self.layouts.tensor(unknown_type()) if self.plain else t
+        argument = self.layouts.tuple_of([self._slot(i, slot) for i, slot in enumerate(slots)])
+        return self.layouts.tensor(argument) if self.plain else t.copy_modified(args=[argument])
+
+    def _slot(self, axis: int, slot: Type) -> Type:
+        kind = axis_type(slot)
+        return unknown_type() if kind is None else self.layouts.slot(axis, self.change(kind))
+
+    def visit_type_alias_type(self, t: TypeAliasType, /) -> Type:
+        return t if t.is_recursive else get_proper_type(t).accept(self)
+
+
+def mapped(layouts: Layouts, t: Type, change: Callable[[AxisType], AxisType | None], *, plain: bool = False) -> Type:
+    """``t`` with ``change`` applied to what every tensor in it is on every axis; None stands for unknown.
+
+    ``plain`` makes Parameters and other subclasses plain tensors (a gradient is one).
+    """
+    return t.accept(_Mapped(layouts, change, plain))
+
+
+# ---- autograd functions
+
+
+# What autograd calls outside its graph.
+AUTOGRAD_METHODS: Final = frozenset({"forward", "backward", "setup_context", "jvp", "vmap"})
+
+
+def is_function(info: TypeInfo) -> bool:
+    """Whether a class is torch.autograd.Function or derived from it."""
+    return any(base.fullname == FUNCTION for base in info.mro)
+
+
+def sets_up_context(info: TypeInfo) -> bool:
+    """Whether an autograd function saves in ``setup_context``; then ``forward`` takes no ``ctx``."""
+    for base in info.mro:
+        if "setup_context" in base.names:
+            return not base.fullname.startswith("torch.autograd.")
+    return False
