@@ -27,7 +27,6 @@ from mypy.nodes import (
     OpExpr,
     TempNode,
     TypeInfo,
-    TypeInfo,
 )
 from mypy.plugin import AnalyzeTypeContext
 from mypy.types import AnyType, CallableType, Instance, Type, TypeGuardedType, TypeOfAny
