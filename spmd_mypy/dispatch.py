@@ -1,0 +1,279 @@
+"""Tables from full name to handler, nothing else; ``spmd_mypy.plugin`` is what mypy loads."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+from mypy.errors import CompileError
+from mypy.options import Options
+from mypy.plugin import (
+    AnalyzeTypeContext,
+    AttributeContext,
+    ClassDefContext,
+    FunctionContext,
+    MethodContext,
+    MethodSigContext,
+    Plugin,
+    ReportConfigContext,
+)
+from mypy.types import FunctionLike, Type
+
+from spmd_mypy import __version__, compat
+from spmd_mypy.config import ConfigError, load
+from spmd_mypy.fullnames import (
+    GENERIC_TENSORS,
+    GROUP,
+    GROUP_ALIAS,
+    RUNTIME,
+    SHARD,
+    TENSOR,
+    TENSOR_ALIASES,
+    TENSOR_BASE,
+    TYPES,
+    canonical,
+)
+from spmd_mypy.hooks import untyped
+from spmd_mypy.hooks.annotations import Annotations, make_generic
+from spmd_mypy.hooks.base import Workbench
+from spmd_mypy.hooks.collectives import Collectives
+from spmd_mypy.hooks.flow_table import FlowTable
+from spmd_mypy.hooks.gradients import Gradients
+from spmd_mypy.hooks.module_table import ModuleTable
+from spmd_mypy.hooks.operations import Operations
+from spmd_mypy.rules.ops import known
+
+KEEP_INSTALLED: Final = "SPMD_MYPY_KEEP_INSTALLED"
+
+FunctionHook: TypeAlias = Callable[[FunctionContext], Type]
+MethodHook: TypeAlias = Callable[[MethodContext], Type]
+AttributeHook: TypeAlias = Callable[[AttributeContext], Type]
+
+_COLLECTIVES: Final = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "redistribute", "unshard")
+_LOCAL: Final = ("convert", "reinterpret", "invariant_to_replicate", "shard")
+# Functions outside torch that the rules have rows for.  Generic ones (list, zip, enumerate, ...) need none: mypy
+# carries the elements' types through them.
+_PYTHON_MODULES: Final = ("_operator.", "operator.", "math.", "copy.")
+_BUILTINS: Final = frozenset(
+    f"builtins.{name}"
+    for name in ("sum", "abs", "round", "pow", "float", "int", "bool", "complex", "str", "repr", "format", "print")
+)
+_OPERATORS: Final = frozenset(
+    f"__{prefix}{name}__"
+    for name in (
+        "add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor", "lshift", "rshift",
+    )
+    for prefix in ("", "r", "i")
+) | {"__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__neg__", "__pos__", "__abs__", "__invert__",
+     "__getitem__", "__setitem__"}  # fmt: skip
+
+
+def _digest() -> str:
+    """A digest of the plugin's own files: mypy only looks at this one, caches must follow all."""
+    digest = hashlib.sha256(__version__.encode())
+    folder = Path(__file__).parent
+    for path in sorted(folder.rglob("*.py")):
+        if path.relative_to(folder).parts[0] != "cli":  # the command decides nothing
+            digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+class SpmdPlugin(Plugin):
+    """Dispatch from mypy's hooks to the handlers in ``spmd_mypy.hooks``."""
+
+    def __init__(self, options: Options) -> None:
+        super().__init__(options)
+        try:
+            self.config = load(options.config_file)
+        except ConfigError as error:
+            raise CompileError([f"spmd-mypy: {error}"]) from None
+        self._data = [_digest(), repr(self.config)]
+        self._keep_installed = bool(os.environ.get(KEEP_INSTALLED))
+        self.bench = Workbench(self.config, options, self.lookup_fully_qualified)
+        self.annotations = Annotations(self.config, self.bench.layouts)
+        self.operations = Operations(self.bench)
+        self.collectives = Collectives(self.bench)
+        self.gradients = Gradients(self.bench)
+        self.modules = ModuleTable(self.bench, self.operations)
+        self.over_time = FlowTable(self.bench)
+        self._functions: dict[str, FunctionHook | None] = self._named_functions()
+        self._methods: dict[str, MethodHook | None] = {
+            "torch._tensor.Tensor.backward": self._guard(self.gradients.backward),
+            "builtins.str.format": self._guard(partial(self.operations.call, "builtins.format")),  # f-strings, too
+        }
+        self._methods.update(self._guarded(self.modules.methods()))
+        self._attributes: dict[str, AttributeHook | None] = {
+            f"{base}.grad": self._guard(self.gradients.grad) for base in (TENSOR, TENSOR_BASE)
+        }
+        self._attributes.update(self._guarded(self.modules.attributes()))
+        self._methods.update(self._guarded(self.over_time.methods()))
+        self._attributes.update(self._guarded(self.over_time.attributes()))
+        self._types = self._named_types()
+
+    # ---- tables by full name
+
+    def _named_functions(self) -> dict[str, FunctionHook | None]:
+        table: dict[str, FunctionHook | None] = {}
+        for module, names in (("collectives", _COLLECTIVES), ("local", _LOCAL)):
+            for name in names:
+                table[f"{RUNTIME}.{module}.{name}"] = self._guard(partial(self.collectives.call, name))
+        table[untyped.ADD_DOCSTR] = self._guard(untyped.documented)
+        table[f"{RUNTIME}.local.axis_index"] = self._guard(self.collectives.axis_index)
+        table.update(self._guarded(self.modules.functions()))
+        table["torch.autograd.backward"] = self._guard(self.gradients.autograd_backward)
+        table["torch.autograd.grad"] = self._guard(self.gradients.autograd_grad)
+        table[f"{RUNTIME}.local.axis_size"] = self._guard(self.collectives.axis_size)
+        table.update(self._guarded(self.over_time.functions()))
+        return table
+
+    def _named_types(self) -> dict[str, Callable[[AnalyzeTypeContext], Type]]:
+        table: dict[str, Callable[[AnalyzeTypeContext], Type]] = {
+            alias: partial(self.annotations.tensor, class_name) for alias, class_name in TENSOR_ALIASES.items()
+        }
+        for name in (SHARD, f"{TYPES}.S"):
+            table[name] = self.annotations.shard
+        for name in (GROUP_ALIAS, GROUP):
+            table[name] = self.annotations.group
+        return table
+
+    # ---- safety
+
+    def _guard(self, hook: Callable[[Any], Type]) -> Callable[[Any], Type]:
+        """``hook`` that never raises: whatever the syntax tree holds, mypy finishes; and the watcher is in place."""
+
+        def guarded(ctx: Any) -> Type:
+            if not self.bench.watcher.watching:
+                self.bench.watcher.watch(compat.errors_of(ctx.api))
+            try:
+                return hook(ctx)
+            except Exception:
+                compat.report_failure()
+                return default_of(ctx)
+
+        return guarded
+
+    def _guarded(self, hooks: Mapping[str, Callable[[Any], Type]]) -> dict[str, Callable[[Any], Type]]:
+        return {name: self._guard(hook) for name, hook in hooks.items()}
+
+    # ---- mypy's interface
+
+    def report_config_data(self, ctx: ReportConfigContext) -> Any:
+        """What a cache depends on: the plugin's code and configuration.
+
+        Who works on the plugin keeps the installed packages' caches from one change to the next (KEEP_INSTALLED).
+        """
+        if self._keep_installed and "site-packages" in ctx.path:
+            return self._data[1:]
+        return self._data
+
+    def get_customize_class_mro_hook(self, fullname: str) -> Callable[[ClassDefContext], None] | None:
+        """Make torch's tensor classes and containers of modules generic."""
+        return make_generic if fullname in GENERIC_TENSORS else self.modules.class_made(fullname)
+
+    def get_base_class_hook(self, fullname: str) -> Callable[[ClassDefContext], None] | None:
+        """Hand-written autograd functions."""
+        hook = self.modules.base_class(fullname)
+        return None if hook is None else self._guard_class(hook)
+
+    def _guard_class(self, hook: Callable[[ClassDefContext], None]) -> Callable[[ClassDefContext], None]:
+        def guarded(ctx: ClassDefContext) -> None:
+            try:
+                hook(ctx)
+            except Exception:
+                compat.report_failure()
+
+        return guarded
+
+    def get_class_attribute_hook(self, fullname: str) -> AttributeHook | None:
+        """Attributes of class objects."""
+        hook = self.modules.class_attribute(fullname)
+        return None if hook is None else self._guard(hook)
+
+    def get_type_analyze_hook(self, fullname: str) -> Callable[[AnalyzeTypeContext], Type] | None:
+        """Annotations."""
+        hook = self._types.get(fullname)
+        return None if hook is None else self._annotation(hook)
+
+    def _annotation(self, hook: Callable[[AnalyzeTypeContext], Type]) -> Callable[[AnalyzeTypeContext], Type]:
+        def analyze(ctx: AnalyzeTypeContext) -> Type:
+            if not self.bench.watcher.watching:
+                self.bench.watcher.watch(compat.errors_of(ctx.api))
+            return hook(ctx)
+
+        return analyze
+
+    def get_function_hook(self, fullname: str) -> FunctionHook | None:
+        """Functions: collectives, torch's operations, Python's own."""
+        table = self._functions
+        if fullname not in table:
+            table[fullname] = self._operation(fullname)
+        hook = table[fullname]
+        return hook if hook is not None or self.bench.watcher.watching else self._guard(default_of)
+
+    def get_method_signature_hook(self, fullname: str) -> Callable[[MethodSigContext], FunctionLike] | None:
+        """Signatures that depend on the receiver or the arguments."""
+        if fullname.endswith((".__eq__", ".__ne__")) and canonical(fullname).startswith("Tensor."):
+            return self._guard_signature(partial(untyped.comparison, self.bench.layouts))
+        hook = self.modules.signature(fullname)
+        return None if hook is None else self._guard_signature(hook)
+
+    def _guard_signature(self, hook: Callable[[Any], FunctionLike]) -> Callable[[Any], FunctionLike]:
+        def guarded(ctx: Any) -> FunctionLike:
+            try:
+                return hook(ctx)
+            except Exception:
+                compat.report_failure()
+                return ctx.default_signature  # type: ignore[no-any-return]
+
+        return guarded
+
+    def get_method_hook(self, fullname: str) -> MethodHook | None:
+        """Methods and operators."""
+        table = self._methods
+        if fullname not in table:
+            table[fullname] = self._method(fullname)
+        return table[fullname]
+
+    def get_attribute_hook(self, fullname: str) -> AttributeHook | None:
+        """Properties of tensors."""
+        table = self._attributes
+        if fullname not in table:
+            op = canonical(fullname)
+            is_property = op.startswith("Tensor.") and known(op)
+            table[fullname] = self._guard(partial(self.operations.attribute, op)) if is_property else None
+        return table[fullname]
+
+    # ---- torch's operations
+
+    def _operation(self, fullname: str) -> FunctionHook | None:
+        if not fullname.startswith(("torch.", *_PYTHON_MODULES)) and fullname not in _BUILTINS:
+            return None
+        op = canonical(fullname)
+        if not known(op):
+            return None
+        return self._guard(partial(self.operations.call, op))
+
+    def _method(self, fullname: str) -> MethodHook | None:
+        op = canonical(fullname)
+        if op.startswith("Tensor."):
+            return self._guard(partial(self.operations.call, op)) if known(op) else None
+        name = fullname.rpartition(".")[2]
+        hook = self.modules.any_method(name)
+        if hook is not None:
+            return self._guard(hook)
+        if name in _OPERATORS and not fullname.startswith("builtins."):
+            return self._guard(partial(self.operations.operator, f"Tensor.{name}"))
+        return None
+
+
+def default_of(ctx: Any) -> Type:
+    """What mypy would have said without the plugin."""
+    for name in ("default_return_type", "default_attr_type", "default_signature"):
+        found = getattr(ctx, name, None)
+        if found is not None:
+            return found  # type: ignore[no-any-return]
+    raise TypeError(type(ctx).__name__)
