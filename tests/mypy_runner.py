@@ -8,8 +8,8 @@ Three ways in, from short to full:
 
 Every run is a ``python -m mypy`` in a process of its own with a hard timeout.  Runs of the same configuration
 share a warm cache, so that torch is checked once per test session and configuration: keep to the default
-configuration where a test does not need another.  The cache lies in a folder that is deleted at exit, or in
-``$SPMD_TEST_CACHE``, which stays (do not let two sessions at once use the same).
+configuration where a test does not need another.  The cache lies in a folder that is deleted at exit, or below
+``$SPMD_TEST_CACHE``, which stays; sessions that run at the same time take folders of their own there.
 
 Marks, at the end of a line:
 
@@ -23,7 +23,9 @@ A line without mark must be clean.
 from __future__ import annotations
 
 import atexit
+import fcntl
 import hashlib
+import itertools
 import json
 import os
 import re
@@ -34,7 +36,7 @@ import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 TIMEOUT: Final = 300.0
@@ -129,6 +131,23 @@ def configuration(
 
 
 _session_cache: Path | None = None
+_locks: list[IO[str]] = []  # kept open, and so locked, as long as the process lives
+
+
+def _kept_cache(base: Path) -> Path:
+    """The first folder below ``base`` that no other test session is using; it is this session's until it ends."""
+    for number in itertools.count():
+        folder = base / f"session-{number}"
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = (folder / "lock").open("w")
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            lock.close()
+            continue
+        _locks.append(lock)
+        return folder
+    raise AssertionError("unreachable")
 
 
 def cache_folder(config: str) -> Path:
@@ -136,7 +155,7 @@ def cache_folder(config: str) -> Path:
     global _session_cache  # noqa: PLW0603 - one folder per process, made on first use
     if _session_cache is None:
         kept = os.environ.get("SPMD_TEST_CACHE")
-        _session_cache = Path(kept) if kept else Path(tempfile.mkdtemp(prefix="spmd-mypy-cache-"))
+        _session_cache = _kept_cache(Path(kept)) if kept else Path(tempfile.mkdtemp(prefix="spmd-mypy-cache-"))
         if not kept:
             atexit.register(shutil.rmtree, _session_cache, ignore_errors=True)
     return _session_cache / hashlib.sha256(config.encode()).hexdigest()[:12]
