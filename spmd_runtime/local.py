@@ -10,12 +10,13 @@ from typing import Any
 
 import torch
 
+from spmd_runtime import traced
 from spmd_runtime.geometry import as_sizes
 from spmd_runtime.mesh import lookup
 from spmd_runtime.options import frozen
 from spmd_runtime.request import find
 from spmd_runtime.rows import definite
-from spmd_runtime.types import AxisLike, I, Kind, R
+from spmd_runtime.types import AxisLike, I, Kind, R, Shard
 
 
 def convert(
@@ -37,8 +38,13 @@ def convert(
     rank, zeros on the others.  With ``expert_mode=True`` also R -> I, I -> P and V, S(i) -> P (the value at its place,
     zeros elsewhere).  Backward: the table's dual.
     """
-    key = (op_dtype, out_dtype, frozen(backward_options), expert_mode, None, None, as_sizes(split_sizes))
-    return find("convert", axis, *definite(src, dst, x), *key)(x)
+    backward = None if backward_options is None else frozen(backward_options)
+    if isinstance(src, Shard):
+        src, dst = definite(src, dst, x)
+    if split_sizes is None:
+        return find("convert", axis, src, dst, op_dtype, out_dtype, backward, expert_mode)(x)
+    key = (op_dtype, out_dtype, backward, expert_mode, None, None, tuple(split_sizes))
+    return find("convert", axis, src, dst, *key)(x)
 
 
 def reinterpret(
@@ -124,7 +130,10 @@ def axis_index(axis: AxisLike, *, device: torch.device | None = None) -> torch.T
 
     ``device``: default the one that the axis's group communicates on.
     """
-    return lookup(axis).index(device)
+    bound = lookup(axis)
+    if torch.compiler.is_compiling():
+        return traced.index(bound.name, device if device is not None else bound.device())
+    return bound.index(device)
 
 
 def axis_size(axis: AxisLike) -> int:

@@ -29,7 +29,7 @@ class Bound:
     ``name`` is the axis's name (the group's own where the group is bound to no axis), ``rank`` the own place on it.
     """
 
-    __slots__ = ("_indices", "group", "name", "rank", "size", "world")
+    __slots__ = ("_indices", "accelerator", "group", "name", "rank", "size", "world")
 
     def __init__(self, name: str, group: dist.ProcessGroup) -> None:
         self.name = name
@@ -37,15 +37,14 @@ class Bound:
         self.size: int = group.size()
         self.rank: int = group.rank()
         self.world = dist.GroupMember.WORLD
+        self.accelerator = _accelerator(group)
         self._indices: dict[torch.device, torch.Tensor] = {}
 
     def device(self) -> torch.device:
         """The device that the group communicates on: the accelerator if it can, else the CPU."""
-        kinds = {device.type for device in self.group._device_types}
-        accelerators = sorted(kinds - {"cpu"})
-        if accelerators and getattr(torch, accelerators[0]).is_available():
-            return torch.device(accelerators[0], getattr(torch, accelerators[0]).current_device())
-        return torch.device("cpu")
+        if not self.accelerator:
+            return torch.device("cpu")
+        return torch.device(self.accelerator, getattr(torch, self.accelerator).current_device())
 
     def index(self, device: torch.device | None = None) -> torch.Tensor:
         """The own rank as a 0-d int64 tensor on ``device`` (default: where the group communicates)."""
@@ -57,6 +56,12 @@ class Bound:
 
     def __repr__(self) -> str:
         return f"axis {self.name!r} (rank {self.rank} of {self.size})"
+
+
+def _accelerator(group: dist.ProcessGroup) -> str:
+    """The type of accelerator that the group communicates on, empty where that is the CPU."""
+    kinds = sorted({device.type for device in group._device_types} - {"cpu"})
+    return kinds[0] if kinds and getattr(torch, kinds[0]).is_available() else ""
 
 
 _lock = threading.RLock()
