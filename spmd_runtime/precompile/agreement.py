@@ -86,16 +86,16 @@ _VARIANTS = (
     "is compiled once, and every rank takes the one that fits its inputs"
 )
 _BRANCH = (
-    "Every rank must do the same operations in the same order. Keep what only one rank does (logging) outside the step, "
-    "choose values by a tensor (torch.where(spmd.axis_index({axis}) == 0, a, b)), or build variants"
+    "Every rank must do the same operations in the same order. Keep what only one rank does (logging) outside the "
+    "step, choose values by a tensor (torch.where(spmd.axis_index({axis}) == 0, a, b)), or build variants"
 )
 
 
 def _as_tensor(axes: list[str]) -> str:
     axis = (axes or ["TP"])[0].upper()
     return (
-        f"The value depends on the rank. Make it from a tensor that is read when the step runs: spmd.axis_index({axis}) * size "
-        "instead of rank * size"
+        "The value depends on the rank. Make it from a tensor that is read when the step runs: "
+        f"spmd.axis_index({axis}) * size instead of rank * size"
     )
 
 

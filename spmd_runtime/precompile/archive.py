@@ -5,9 +5,9 @@
     VARIANT/step.bin, VARIANT/graph.txt
     kernels/*.so     machine code by the digest of its source
 
-``step.bin`` is a pickle and ``*.so`` is machine code: whoever can write them can run anything.  So they are not looked at
-before the manifest is authentic and their digests are right, and what is used is a private copy of the very bytes that
-were checked.
+``step.bin`` is a pickle and ``*.so`` is machine code: whoever can write them can run anything.  So they are not looked
+at before the manifest is authentic and their digests are right, and what is used is a private copy of the very bytes
+that were checked.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _AT_FDCWD: Final = -100
 
 
 def find_key(key_file: str | os.PathLike[str] | None) -> bytes | None:
-    """The key in ``key_file``, else in $SPMD_ARTIFACT_KEY, else None; raises PrecompileError for one that is too short."""
+    """The key in ``key_file``, else in $SPMD_ARTIFACT_KEY, else None; raises PrecompileError for one too short."""
     if key_file is not None:
         try:
             key, source = Path(key_file).read_bytes().strip(), str(key_file)
@@ -93,7 +93,7 @@ def check_target(out: Path) -> None:
 
 
 def publish(folder: Path, out: Path, manifest: Mapping[str, Any], key: bytes | None) -> str:
-    """Write the manifest over all files in ``folder`` and move it to ``out`` in one step; gives the manifest's digest."""
+    """Write the manifest over all files in ``folder``, move it to ``out`` in one step; gives the manifest's digest."""
     files = {}
     for path in sorted(folder.rglob("*")):
         if path.is_file():
@@ -200,9 +200,9 @@ def _authenticate(text: bytes, mac: str | None, key: bytes | None, trust: str | 
         if trust == "directory":
             return
         raise UntrustedArtifactError(
-            f"{folder} cannot be authenticated: there is no key (${KEY_VARIABLE}, or key_file=). Loading it runs machine "
-            "code and unpickles, so whoever can write into that directory can run anything here. Give the key that it was "
-            'built with, or, if only people you trust can write there, say so: trust="directory"'
+            f"{folder} cannot be authenticated: there is no key (${KEY_VARIABLE}, or key_file=). Loading it runs "
+            "machine code and unpickles, so whoever can write into that directory can run anything here. Give the key "
+            'that it was built with, or, if only people you trust can write there, say so: trust="directory"'
         )
     if mac is None:
         raise BrokenArtifactError(

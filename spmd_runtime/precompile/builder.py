@@ -6,7 +6,7 @@ import contextlib
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from spmd_runtime.precompile.capture import Captured, capture
 from spmd_runtime.precompile.errors import CaptureError
 from spmd_runtime.precompile.loaded import KERNELS
 from spmd_runtime.precompile.progress import Progress
-from spmd_runtime.precompile.specs import Signature, signature
+from spmd_runtime.precompile.specs import signature
 from spmd_runtime.precompile.watch import Watch
 from spmd_runtime.precompile.world import Coordinates, coordinates_text, fake_world, sample
 
@@ -65,19 +65,17 @@ class Job:
 def build(job: Job, out: Path, key: bytes | None) -> dict[str, Any]:
     """Build into ``out``; gives the manifest."""
     with fake_world(job.mesh):
-        fixed = {name: dict(item.at) for name, item in job.variants().items()}
-    watch = Watch()
+        names = list(job.variants())
     with archive.building(out) as folder, _cache(job.cache_dir) as cache:
-        found = {
-            name: part for one, at in fixed.items() for name, part in _build_variant(job, one, at, watch, folder, cache)
-        }
-        devices = sorted({d for entry in found.values() for d in entry["devices"]})
+        work = _Work(job, folder, cache)
+        found = {case.label: work.entry(case) for name in names for case in _cases(name, job.dynamic)}
+        devices = sorted({device for entry in found.values() for device in entry["devices"]})
         content = {
             "mesh": job.mesh,
             "variants": found,
             "devices": devices,
             "fingerprint": fingerprint.environment(devices),
-            "code": fingerprint.code_items(watch.files),
+            "code": fingerprint.code_items(work.watch.files),
             "command": job.command,
             "seconds": {name: round(spent, 2) for name, spent in job.progress.seconds.items()},
         }
@@ -86,90 +84,83 @@ def build(job: Job, out: Path, key: bytes | None) -> dict[str, Any]:
     return {**content, "digest": digest}
 
 
-def _build_variant(
-    job: Job, name: str, at: Coordinates, watch: Watch, folder: Path, cache: Path
-) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The manifest's entries of one variant: one, or two where a dim of its inputs may be 1.
+@dataclass(frozen=True)
+class Case:
+    """One graph to compile: a variant, with some named dims fixed at length 1 and ranges for the others."""
 
-    A dim of length 1 broadcasts, so that torch treats it as a case of its own.
-    """
-    for suffix, fixed, ranges in _cases(job.dynamic):
-        case = name + suffix
-        captured = _agreed(job, name, case, at, fixed, ranges, watch)
-        (folder / case).mkdir()
-        yield case, {**_compile(job, case, captured, ranges, folder, cache), "of": name}
+    variant: str
+    label: str
+    fixed: dict[str, int]
+    ranges: dict[str, tuple[int, int]]
 
 
-def _cases(dynamic: Mapping[str, tuple[int, int]]) -> Iterator[tuple[str, dict[str, int], dict[str, tuple[int, int]]]]:
-    """Suffix, fixed lengths and ranges of each case."""
+def _cases(variant: str, dynamic: Mapping[str, tuple[int, int]]) -> Iterator[Case]:
+    """The cases of a variant: a dim of length 1 broadcasts, so that torch treats it as a case of its own."""
     ones = [name for name, (low, _) in dynamic.items() if low == 1]
     for chosen in range(2 ** len(ones)):
         fixed = {name: 1 for i, name in enumerate(ones) if chosen >> i & 1}
         ranges = {name: (max(low, 2), high) for name, (low, high) in dynamic.items() if name not in fixed}
         if all(low <= high for low, high in ranges.values()):
-            yield "".join(f"_{name}1" for name in fixed), fixed, ranges
+            yield Case(variant, variant + "".join(f"_{name}1" for name in fixed), fixed, ranges)
 
 
-def _agreed(
-    job: Job,
-    name: str,
-    case: str,
-    fixed_at: Coordinates,
-    fixed: Mapping[str, int],
-    ranges: dict[str, tuple[int, int]],
-    watch: Watch,
-) -> Captured:
-    """The graph of a variant, the same as every rank that it is captured as."""
-    places = sample(job.mesh, fixed_at)
-    first: tuple[Captured, Coordinates] | None = None
-    for count, at in enumerate([*places, *places[: len(places) == 1]]):  # twice at least
+@dataclass
+class _Work:
+    """A build under way: into ``folder``, with Inductor's files in ``cache``."""
+
+    job: Job
+    folder: Path
+    cache: Path
+    watch: Watch = field(default_factory=Watch)
+
+    def entry(self, case: Case) -> dict[str, Any]:
+        """Capture and compile one case; gives its entry in the manifest."""
+        captured = self._agreed(case)
+        (self.folder / case.label).mkdir()
+        return {**self._compile(case, captured), "of": case.variant}
+
+    def _agreed(self, case: Case) -> Captured:
+        """The graph of a case, the same as every rank that it is captured as."""
+        with fake_world(self.job.mesh):
+            places = sample(self.job.mesh, dict(self.job.variants()[case.variant].at))
+        first: tuple[Captured, Coordinates] | None = None
+        for count, at in enumerate([*places, *places[: len(places) == 1]]):  # twice at least
+            title = f"capture {case.label} as rank ({coordinates_text(at)})"
+            watching = self.watch if count == 1 else contextlib.nullcontext()
+            with self.job.progress.stage("capture", title), fake_world(self.job.mesh, at):
+                captured = self._capture(case, watching)
+            if first is None:
+                first = captured, at
+            else:
+                agreement.compare(*first, captured, at, self.job.mesh)
+        assert first is not None
+        self.watch.check()
+        return first[0]
+
+    def _capture(self, case: Case, watching: Any) -> Captured:
+        item = self.job.variants()[case.variant]
+        step, inputs = methods.lifted(item.step, item.inputs)
+        found = signature(step, inputs, self.job.device).fixed(case.fixed)
+        with watching:
+            return capture(step, found, self.job.mesh, case.ranges)
+
+    def _compile(self, case: Case, captured: Captured) -> dict[str, Any]:
+        """Compile a captured graph into the folder; gives its entry in the manifest."""
+        entry = manifest.describe(captured, case.ranges, self.job.mesh)
+        (self.folder / case.label / "graph.txt").write_text(agreement.graph_text(captured.graph))
         with (
-            job.progress.stage("capture", f"capture {case} as rank ({coordinates_text(at)})"),
-            fake_world(job.mesh, at),
+            self.job.progress.stage("compile", f"compile {case.label} ({len(captured.nodes())} operations)"),
+            fake_world(self.job.mesh),
+            compat.cache_directory(self.cache),
+            kernels.recorded() as libraries,
         ):
-            watching = watch if count == 1 else contextlib.nullcontext()
-            captured = _capture(job, name, fixed, ranges, watching)
-        if first is None:
-            first = captured, at
-        else:
-            agreement.compare(*first, captured, at, job.mesh)
-    assert first is not None
-    watch.check()
-    return first[0]
-
-
-def _capture(
-    job: Job, name: str, fixed: Mapping[str, int], ranges: dict[str, tuple[int, int]], watching: Any
-) -> Captured:
-    item = job.variants()[name]
-    step, inputs = methods.lifted(item.step, item.inputs)
-    found: Signature = signature(step, inputs, job.device).fixed(fixed)
-    used = {dim: ranges[dim] for dim in found.dims() if dim in ranges}
-    if unused := set(ranges) - set(used):
-        raise CaptureError(f"dynamic names {sorted(unused)}, but no input of {name} has such a dim")
-    with watching:
-        return capture(step, found, job.mesh, used)
-
-
-def _compile(
-    job: Job, case: str, captured: Captured, ranges: dict[str, tuple[int, int]], folder: Path, cache: Path
-) -> dict[str, Any]:
-    """Compile a captured graph into ``folder``; gives its entry in the manifest."""
-    entry = manifest.describe(captured, ranges, job.mesh)
-    (folder / case / "graph.txt").write_text(agreement.graph_text(captured.graph))
-    with (
-        job.progress.stage("compile", f"compile {case} ({len(captured.nodes())} operations)"),
-        fake_world(job.mesh),
-        compat.cache_directory(cache),
-        kernels.recorded() as libraries,
-    ):
-        saved, _ = compat.compile_graph(captured.graph, captured.fakes, captured.mode)
-    (folder / case / "step.bin").write_bytes(saved)
-    (folder / KERNELS).mkdir(exist_ok=True)
-    for key, library in libraries.items():
-        shutil.copyfile(library, folder / KERNELS / f"{key}.so")
-    devices = {torch.device(leaf.spec.device).type for leaf in captured.signature.tensors if leaf.spec}
-    return {**entry, "kernels": sorted(libraries), "devices": sorted(devices)}
+            saved, _ = compat.compile_graph(captured.graph, captured.fakes, captured.mode)
+        (self.folder / case.label / "step.bin").write_bytes(saved)
+        (self.folder / KERNELS).mkdir(exist_ok=True)
+        for key, library in libraries.items():
+            shutil.copyfile(library, self.folder / KERNELS / f"{key}.so")
+        devices = {torch.device(leaf.spec.device).type for leaf in captured.signature.tensors if leaf.spec}
+        return {**entry, "kernels": sorted(libraries), "devices": sorted(devices)}
 
 
 @contextlib.contextmanager

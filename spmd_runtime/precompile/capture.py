@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -69,7 +69,7 @@ def capture(
         raise
     except Exception as error:
         raise diagnosis.explain(error, recorder) from error
-    _check(step, graph, recorder, signature, fakes, result["outputs"])
+    _check(step, graph, recorder, signature, fakes)
     symbols.check_guards(mode, dynamic or {})
     _name_axes(graph, mesh)
     graph.graph.eliminate_dead_code()
@@ -115,8 +115,8 @@ def _split_outputs(leaves: list[Any], returned: Any) -> tuple[list[tuple[str, An
             outputs.append(("constant", leaf))
         else:
             raise CaptureError(
-                f"the step returns a {type(leaf).__qualname__}: results are tensors and plain Python values, in tuples, "
-                "lists, dicts and named tuples"
+                f"the step returns a {type(leaf).__qualname__}: results are tensors and plain Python values, in "
+                "tuples, lists, dicts and named tuples"
             )
     if not tensors:
         raise CaptureError(f"the step returns no tensor: {returned!r}; return what is to be computed")
@@ -129,20 +129,13 @@ def _check(
     recorder: Recorder,
     signature: Signature,
     fakes: list[torch.Tensor],
-    outputs: list[tuple[str, Any]],
 ) -> None:
     """Raise CaptureError for tensors that came in or stay behind other than as inputs and outputs."""
     for tensor, origin in recorder.foreign.values():
         raise CaptureError(diagnosis.foreign(step, tensor, origin))
-    returned = {id(leaf) for leaf in _output_nodes(graph)}
-    placeholders = [node for node in graph.graph.nodes if node.op == "placeholder"]
-    assert len(placeholders) == len(signature.tensors)
+    returned = _output_nodes(graph)
     for leaf, fake in zip(signature.tensors, fakes, strict=True):
-        grad = fake.grad
-        if grad is None:
-            continue
-        source = diagnosis.node_of(graph, grad)
-        if source is None or id(source) not in returned:
+        if fake.grad is not None and diagnosis.node_of(graph, fake.grad) not in returned:
             raise CaptureError(diagnosis.lost_gradient(leaf.name))
 
 
@@ -153,32 +146,33 @@ def _output_nodes(graph: torch.fx.GraphModule) -> list[torch.fx.Node]:
 
 def _mutated(graph: torch.fx.GraphModule, signature: Signature) -> list[str]:
     """The names of the inputs that the graph writes into, themselves or through a view."""
-    names = {}
-    placeholders = (node for node in graph.graph.nodes if node.op == "placeholder")
-    roots = {node: node for node in placeholders}
-    for node, leaf in zip(list(roots), signature.tensors, strict=True):
-        names[node] = leaf.name
+    placeholders = [node for node in graph.graph.nodes if node.op == "placeholder"]
+    inputs = {node: leaf.name for node, leaf in zip(placeholders, signature.tensors, strict=True)}
     written: dict[str, None] = {}
     for node in graph.graph.nodes:
-        schema = getattr(node.target, "_schema", None) if node.op == "call_function" else None
-        if schema is None:
-            continue
-        for i, argument in enumerate(schema.arguments):
-            given = node.args[i] if i < len(node.args) else node.kwargs.get(argument.name)
-            info = argument.alias_info
-            for value in given if isinstance(given, (list, tuple)) else [given]:
-                root = roots.get(value) if isinstance(value, torch.fx.Node) and info is not None else None
-                if root is None:
-                    continue
-                roots[node] = root
-                if info.is_write:
-                    written[names[root]] = None
+        for value, is_write in _aliased(node):
+            if value in inputs:
+                inputs[node] = inputs[value]
+                if is_write:
+                    written[inputs[value]] = None
     return list(written)
+
+
+def _aliased(node: torch.fx.Node) -> Iterator[tuple[torch.fx.Node, bool]]:
+    """The arguments whose memory a node's result shares or that it writes into, and whether it does the latter."""
+    schema = getattr(node.target, "_schema", None) if node.op == "call_function" else None
+    for i, argument in enumerate(schema.arguments if schema is not None else ()):
+        if argument.alias_info is None:
+            continue
+        given = node.args[i] if i < len(node.args) else node.kwargs.get(argument.name)
+        for value in given if isinstance(given, (list, tuple)) else (given,):
+            if isinstance(value, torch.fx.Node):
+                yield value, argument.alias_info.is_write
 
 
 def _name_axes(graph: torch.fx.GraphModule, mesh: Mapping[str, int]) -> None:
     """Have every collective name its axis; raises CaptureError for a group that is no axis of the mesh."""
-    axis_of = {lookup(axis).group.group_name: axis for axis in mesh}
+    axis_of = {str(lookup(axis).group.group_name): axis for axis in mesh}
     world = dist.group.WORLD
     for node in list(graph.graph.nodes):
         space = getattr(node.target, "namespace", "")

@@ -89,7 +89,7 @@ def compiling() -> Iterator[None]:
 
 def sequence_number() -> int:
     """The number of the newest autograd node of this thread."""
-    return torch.autograd._get_sequence_nr() - 1
+    return int(part("torch.autograd", "_get_sequence_nr")()) - 1
 
 
 def running_node() -> int | None:
@@ -108,6 +108,23 @@ def fake_mode() -> Any:
     """A fake-tensor mode with symbolic shapes, which lets real scalars pass (``torch.where(c, x, 0)`` makes one)."""
     shapes = part("torch.fx.experimental.symbolic_shapes", "ShapeEnv")
     return part("torch._subclasses", "FakeTensorMode")(shape_env=shapes(), allow_non_fake_inputs=True)
+
+
+def cuda_driver() -> object:
+    """The version of CUDA's driver."""
+    read = part("torch._C", "_cuda_getDriverVersion")
+    return read() if read is not None else "unknown"
+
+
+def nccl_version() -> object:
+    """The version of NCCL."""
+    read = part("torch.cuda.nccl", "version")
+    return read() if read is not None else "unknown"
+
+
+def always(env: Any, claim: Any) -> bool:
+    """Whether a claim about symbols holds for all lengths in their ranges."""
+    return str(env._maybe_evaluate_static(claim)) == "True"
 
 
 def torch_key() -> str:

@@ -52,20 +52,15 @@ _BY_DEVICE: Final[dict[str, dict[str, Callable[[], object]]]] = {
         "cuda": lambda: torch.version.cuda,
         "cuda.gpu": torch.cuda.get_device_name,
         "cuda.capability": torch.cuda.get_device_capability,
-        "cuda.driver": lambda: _driver(),
+        "cuda.driver": compat.cuda_driver,
         "cuda.cudnn": torch.backends.cudnn.version,
         "cuda.cudnn.tf32": lambda: torch.backends.cudnn.allow_tf32,
         "cuda.cudnn.benchmark": lambda: torch.backends.cudnn.benchmark,
         "cuda.tf32": lambda: torch.backends.cuda.matmul.allow_tf32,
         "cuda.bf16_reduction": lambda: torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction,
-        "cuda.nccl": lambda: torch.cuda.nccl.version(),
+        "cuda.nccl": compat.nccl_version,
     },
 }
-
-
-def _driver() -> object:
-    found = compat.part("torch._C", "_cuda_getDriverVersion")
-    return found() if found is not None else "unknown"
 
 
 def environment(devices: Iterable[str]) -> Fingerprint:

@@ -38,16 +38,17 @@ def precompile(
 ) -> dict[str, Any]:
     """Capture ``step`` as one graph, compile it once for all ranks of ``mesh``, and write it to the directory ``out``.
 
-    ``step`` is a function or a module's bound method, called as ``step(*inputs)``, or ``step(**inputs)`` where ``inputs``
-    is a dict.  Inputs and results are pytrees of tensors; inputs may be real, meta or fake tensors or ``TensorSpec``.  A
-    bound method of a module takes that module's parameters and buffers, by name, as a dict before its own arguments.
-    Without ``inputs``, ``step`` is a factory that is called as each rank, with the axes bound, and returns
-    ``(step, inputs)``, or ``{name: (step, inputs)}`` for variants: ranks with other shapes run another variant.
+    ``step`` is a function or a module's bound method, called as ``step(*inputs)``, or ``step(**inputs)`` where
+    ``inputs`` is a dict.  Inputs and results are pytrees of tensors; inputs may be real, meta or fake tensors or
+    ``TensorSpec``.  A bound method of a module takes that module's parameters and buffers, by name, as a dict before its
+    own arguments.  Without ``inputs``, ``step`` is a factory that is called as each rank, with the axes bound, and
+    returns ``(step, inputs)``, or ``{name: (step, inputs)}`` for variants: ranks with other shapes run another variant.
 
     ``dynamic`` gives the range of each dim that has a name instead of a length.  ``device`` stands in for the device of
-    meta tensors.  ``cache_dir`` keeps Inductor's files, which makes building again faster.  With a key ($SPMD_ARTIFACT_KEY
-    or ``key_file``) the artifact is authenticated.  Runs in one process that has no ``torch.distributed``; returns the
-    manifest.  Raises CaptureError and DisagreementError (what no graph can hold, or what differs between ranks).
+    meta tensors.  ``cache_dir`` keeps Inductor's files, which makes building again faster.  With a key
+    ($SPMD_ARTIFACT_KEY or ``key_file``) the artifact is authenticated.  Runs in one process that has no
+    ``torch.distributed``; returns the manifest.  Raises CaptureError for what no graph can hold, DisagreementError for
+    what differs between ranks.
     """
     compat.require()
     target = Path(os.path.abspath(out))
@@ -77,9 +78,9 @@ def load(
     """The compiled step in ``folder``, on this rank: nothing is traced or compiled.
 
     Every rank of ``mesh`` calls this; its axes are bound for good where they are not bound already.  Without ``mesh``
-    the bound axes are used, and digests are not compared between ranks.  ``trust="directory"`` loads an artifact without
-    a key.  ``variant`` picks one by name where several take the same inputs.  ``ignore`` names items of the fingerprint
-    that may differ.
+    the bound axes are used, and digests are not compared between ranks.  ``trust="directory"`` loads an artifact
+    without a key.  ``variant`` picks one by name where several take the same inputs.  ``ignore`` names items of the
+    fingerprint that may differ.
 
     Raises UntrustedArtifactError, BrokenArtifactError, StaleArtifactError, and PeerError where another rank did.
     """
@@ -131,8 +132,8 @@ def _check_device(devices: list[str]) -> None:
     """Inductor's code names device 0 of its process."""
     if "cuda" in devices and torch.cuda.current_device() != 0:
         raise StaleArtifactError(
-            f"this rank computes on cuda:{torch.cuda.current_device()}, and compiled code names device 0 of its process: "
-            "start every rank with its own GPU as the only one it sees, CUDA_VISIBLE_DEVICES=$LOCAL_RANK, and set_device(0)",
+            f"this rank computes on cuda:{torch.cuda.current_device()}, and compiled code names device 0 of its "
+            "process: let every rank see its own GPU only, CUDA_VISIBLE_DEVICES=$LOCAL_RANK, and compute on cuda:0",
             {},
         )
 

@@ -83,7 +83,7 @@ def _frames(start: FrameType | None) -> Iterator[FrameType]:
         start = start.f_back
 
 
-class Recorder(TorchDispatchMode):
+class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # its __init_subclass__ is untyped
     """Marks every node that is traced while it is active, and sees tensors that come from outside.
 
     ``failed`` is the origin of the operation that raised, if one did.  ``foreign`` are the tensors of the process that
@@ -93,7 +93,7 @@ class Recorder(TorchDispatchMode):
     supports_higher_order_operators = True
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.failed: tuple[str, Origin | None] | None = None
         self.foreign: dict[int, tuple[torch.Tensor, Origin | None]] = {}
         self._lines: dict[int, Origin] = {}  # by the number of the autograd node

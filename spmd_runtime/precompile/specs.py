@@ -95,7 +95,7 @@ class Signature:
 
     def dims(self) -> tuple[str, ...]:
         """The names of varying dims, in the order of their first use."""
-        return tuple(dict.fromkeys(name for leaf in self.tensors for name in leaf.spec.dims if leaf.spec))
+        return tuple(dict.fromkeys(name for leaf in self.tensors if leaf.spec for name in leaf.spec.dims))
 
     def fixed(self, sizes: Mapping[str, int]) -> Signature:
         """The same inputs with lengths for some names."""
@@ -125,8 +125,8 @@ def signature(step: Callable[..., Any], inputs: Any, device: str | None = None) 
         spec = value if isinstance(value, TensorSpec) else _spec_of(value, device)
         if spec is None and not isinstance(value, PLAIN):
             raise CaptureError(
-                f"input {name} is a {type(value).__qualname__}: inputs are tensors, TensorSpecs and plain Python values, "
-                "in tuples, lists, dicts and named tuples"
+                f"input {name} is a {type(value).__qualname__}: inputs are tensors, TensorSpecs and plain Python "
+                "values, in tuples, lists, dicts and named tuples"
             )
         same = seen.setdefault(id(value), len(leaves)) if isinstance(value, torch.Tensor) else len(leaves)
         leaves.append(Leaf(name, spec, None if spec else value, same if same != len(leaves) else None))

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import sympy
 import torch
 from torch.fx.experimental.symbolic_shapes import DimDynamic
 
+from spmd_runtime.precompile import compat
 from spmd_runtime.precompile.errors import CaptureError
 
 Range = tuple[int, int]
@@ -48,7 +48,7 @@ def check_guards(mode: Any, dynamic: Mapping[str, Range]) -> None:
     """Raise CaptureError where the step has taken a decision that does not hold for all lengths in the ranges."""
     env = mode.shape_env
     for guard in env.guards:
-        if env._maybe_evaluate_static(guard.expr) is not sympy.true:
+        if not compat.always(env, guard.expr):
             ranges = ", ".join(f"{name} from {low} to {high}" for name, (low, high) in dynamic.items())
             raise CaptureError(
                 f"the step is not the same for all lengths ({ranges}): it rests on {guard.expr}"

@@ -97,6 +97,6 @@ def _changed(name: str, before: dict[str, Any], after: dict[str, Any]) -> str:
 def _report(what: str, how: str, code: CodeType) -> str:
     return (
         f"the step changes {what} ({how}) in {code.co_name}, {code.co_filename}:{code.co_firstlineno}\n"
-        "The compiled step would not: its effects are its results and what it writes into its inputs. Return the value, "
-        "or do it outside the step"
+        "The compiled step would not: its effects are its results and what it writes into its inputs. Return the "
+        "value, or do it outside the step"
     )

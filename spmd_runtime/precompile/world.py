@@ -31,7 +31,7 @@ def check_mesh(mesh: Mesh) -> dict[str, int]:
 
 
 def rank_at(mesh: Mesh, at: Coordinates) -> int:
-    """The global rank at these coordinates, the last axis fastest; an axis that is not named is at 0, -1 is the last."""
+    """The global rank at these coordinates, the last axis fastest; an unnamed axis is at 0, -1 is the last."""
     rank = 0
     for name, size in mesh.items():
         rank = rank * size + at.get(name, 0) % size
