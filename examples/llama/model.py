@@ -125,8 +125,7 @@ def own_rows(ids: Tokens, rows: int) -> tuple[Own, Own]:
 
     The offset is a tensor, ``axis_index(TP)``, not a Python number: the graph is then the same on every rank.
     """
-    first: Tensor[R[DP], V[TP]] = axis_index(TP) * rows
-    local = ids - first
+    local = ids - axis_index(TP) * rows
     return local.clamp(0, rows - 1), (local >= 0) & (local < rows)
 
 
