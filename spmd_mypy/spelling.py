@@ -189,3 +189,21 @@ def prettify(message: str) -> str:
         position = end
     parts.append(message[position:])
     return "".join(parts)
+
+
+_KIND: Final = re.compile(rf"(?:[\w.]*\.)?\b(?:{'|'.join(_KINDS)})\[[\w.]+(?:, [\w\[\].-]+)?\]")
+
+
+def is_kind(text: str) -> bool:
+    """Whether a printed type is a kind on its own: ``Partial[TP]``."""
+    return _KIND.fullmatch(text) is not None
+
+
+def prettify_kinds(message: str) -> str:
+    """``message`` with every kind printed as users write it: ``P[TP]``."""
+
+    def show(match: re.Match[str]) -> str:
+        slot = slot_of(parse(match.group()))
+        return show_slot(slot.kind, slot.axis) if slot.kind is not None else match.group()
+
+    return _KIND.sub(show, message)

@@ -19,7 +19,7 @@ from spmd_mypy.rules.collectives import same_dim
 from spmd_mypy.rules.conversions import conversion
 from spmd_mypy.rules.kinds import AxisType
 from spmd_mypy.source import slice_of
-from spmd_mypy.spelling import Slot, Spelled, parse, prettify, slot_of
+from spmd_mypy.spelling import Slot, Spelled, is_kind, parse, prettify, prettify_kinds, slot_of
 
 _CODES: Final[dict[str, ErrorCode]] = {
     "arg-type": codes.ARG,
@@ -152,13 +152,17 @@ class Boundaries:
                 self._dropped = error if verdict else self._dropped
                 return verdict
             message = error.message
+        code = error.code.code if error.code is not None else ""
+        if code == "type-var" and is_kind(quoted_last(message)):
+            error.code, error.message = codes.ARG, prettify_kinds(message)
+            return False
         if "[tuple[" not in message and "[Any]" not in message:
             return False
-        code = error.code.code if error.code is not None else ""
         quoted = _QUOTED.findall(message)
         advice = ""
         if error.severity == "error" and len(quoted) > 1 and "[tuple[" in message:
-            got, want = parse(quoted[-2]), parse(quoted[-1])
+            # A typed dict's complaint names the item between the two types.
+            got, want = parse(quoted[-3 if code == "typeddict-item" else -2]), parse(quoted[-1])
             if self._accepted(error, code, got, want):
                 self._dropped = error
                 return True
@@ -203,6 +207,12 @@ class Boundaries:
         if code == "assignment" and not self._redefinition:
             text += f"; {_REDEFINE}"
         return text
+
+
+def quoted_last(message: str) -> str:
+    """The last type that a message quotes."""
+    found = _QUOTED.findall(message)
+    return found[-1] if found else ""
 
 
 def _same(got: Spelled, want: Spelled) -> bool:
