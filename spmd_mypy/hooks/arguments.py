@@ -80,9 +80,15 @@ def option(api: Any, expression: Expression) -> OptionValue:
             return _CONSTANTS[expression.fullname]
         value = _literal(compat.stored_type(api, expression))
         if value is UNKNOWN and expression.fullname.startswith("torch."):
-            return Name(expression.fullname)
+            return Name(public_name(expression.fullname))
         return value
     return _literal(compat.stored_type(api, expression))
+
+
+def public_name(fullname: str) -> str:
+    """``torch.int64`` for ``torch._C.int64``: where users find what torch's extension module defines."""
+    rest = fullname.removeprefix("torch._C.")
+    return fullname if rest == fullname or "." in rest else f"torch.{rest}"
 
 
 def _literal(t: Type | None) -> OptionValue:
