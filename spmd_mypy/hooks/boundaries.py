@@ -87,8 +87,8 @@ def _same_class(got: Spelled, want: Spelled) -> bool:
 
 def accepts(got: Spelled, want: Spelled, *, layouts: bool = True) -> bool:
     """Whether ``got`` may stand where ``want`` is declared; with ``layouts=False`` as if no tensor had a layout."""
-    if got == want or "Any" in (got.name, want.name):
-        return True
+    if got == want or want.name == "Any" or any(member.name == "Any" for member in got.members):
+        return True  # what joins with unknown is unknown
     tensors = [m for m in got.members if m.is_tensor]
     wanted = [m for m in want.members if m.is_tensor]
     rest = [m for m in got.members if not m.is_tensor]
