@@ -13,7 +13,7 @@ from typing import Final
 
 from spmd_mypy.rules import shards
 from spmd_mypy.rules.axis import ZERO, Clash, Node, evaluate, fits, without_gradient
-from spmd_mypy.rules.call import Argument, Call, Name, OptionValue, Verdict, Violation
+from spmd_mypy.rules.call import UNKNOWN, Call, Name, OptionValue, Verdict, Violation
 from spmd_mypy.rules.grammar import Condition, Expression, Parameter, Rule, parameter
 from spmd_mypy.rules.kinds import CONSTANT, FACTORY, AxisType, Layout, V, dual, shard
 from spmd_mypy.rules.ops import Operation, find
@@ -96,7 +96,12 @@ class _Binder:
         self.positions: dict[str, list[int]] = {}
         for at, argument in enumerate(call.arguments):
             self.positions.setdefault(renamed.get(argument.param, argument.param), []).append(at)
-        self.unknown = [name for name in operation.parameters if name not in self.positions] if operation else []
+        # A module's own tensors that the call does not give are unknown; one that is given as None is not there.
+        self.unknown = [
+            name
+            for name in (operation.parameters if operation else ())
+            if name not in self.positions and call.options.get(name, UNKNOWN) is not None
+        ]
         self.bound: set[int] = set()
         self.numbers: list[AxisType | None] = []
 
@@ -166,8 +171,8 @@ def _targets(binder: _Binder, rule: Rule, inplace: bool) -> tuple[tuple[int, ...
     return tuple(found), bool(rule.overwrites)
 
 
-def _plan(call: Call) -> Plan:
-    operation = find(call.op)
+def _plan(call: Call, operation: Operation | None) -> Plan:
+    operation = operation or find(call.op)
     given = _given(call)
     rule = _DEFAULT
     inplace = call.op.endswith("_") and not call.op.endswith("__")
@@ -193,8 +198,9 @@ def _kinds(call: Call, plan: Plan, axis: int) -> list[AxisType | None]:
     if plan.gradless:
         kinds = [without_gradient(kind) for kind in kinds]
     for at in plan.targets:
-        # A fresh buffer that is written to is nothing yet: sums into it are what is summed.
-        if kinds[at] == FACTORY:
+        # A fresh buffer is nothing yet, so that a sum into it is what is summed.  An unknown one is like it: what
+        # does not go with the written values would be an error.
+        if kinds[at] is None or kinds[at] == FACTORY:
             kinds[at] = ZERO
     kinds.extend(plan.numbers)
     return kinds
@@ -288,14 +294,13 @@ class _Axis:
         self._refuse("inplace", (at, *source[:1]))
         return old
 
-    def result(self, word: str) -> AxisType | None:
-        """The type of an output whose row says ``word``."""
-        if self.violations:
+    def result(self, at: int, word: str) -> AxisType | None:
+        """The type of output ``at``, for which the row says ``word``."""
+        if self.violations or word == "unknown":
             return None
-        if word == "unknown":
-            return None
-        if self.targets and word == "same":
-            return next(iter(self.targets.values()))
+        if self.targets:
+            written = list(self.targets.values())
+            return written[min(at, len(written) - 1)]
         return self._value(word)
 
     def _value(self, word: str) -> AxisType | None:
@@ -317,13 +322,13 @@ class _Axis:
         return kind
 
 
-def _judge(call: Call, axes: int, rng: str) -> Verdict:
-    plan = _plan(call)
+def _judge(call: Call, operation: Operation | None, axes: int, rng: str) -> Verdict:
+    plan = _plan(call, operation)
     judged = [_Axis(call, plan, axis, rng) for axis in range(axes)]
     if plan.rule.results == ("dual",):
         results = _duals(call, judged)
     else:
-        results = tuple(tuple(axis.result(word) for axis in judged) for word in plan.rule.results)
+        results = tuple(tuple(axis.result(at, word) for axis in judged) for at, word in enumerate(plan.rule.results))
     violations = tuple(violation for axis in judged for violation in axis.violations)
     mutations = tuple((at, tuple(axis.targets[at] for axis in judged)) for at in plan.targets)
     return Verdict(results, violations, mutations)
@@ -340,16 +345,15 @@ def _duals(call: Call, judged: list[_Axis]) -> tuple[Layout, ...]:
 _verdicts: dict[object, Verdict] = {}
 
 
-def _key(call: Call, axes: int, rng: str) -> object:
-    arguments: tuple[Argument, ...] = call.arguments
-    if call.options:
-        return call.op, arguments, tuple(call.options.items()), call.grad, axes, rng
-    return call.op, arguments, call.grad, axes, rng
+def _key(call: Call, operation: Operation | None, axes: int, rng: str) -> object:
+    options = tuple(call.options.items()) if call.options else ()
+    return call.op, call.arguments, options, call.grad, operation, axes, rng
 
 
-def judge(call: Call, *, axes: int = 0, rng: str = "synced") -> Verdict:
+def judge(call: Call, *, operation: Operation | None = None, axes: int = 0, rng: str = "synced") -> Verdict:
     """The verdict on a call, axis by axis.
 
+    ``operation`` is the row of a project's own operation (``ops.custom``) instead of the table's.
     ``axes`` is the number of axes where no argument has a layout (``torch.zeros(8)``); ``rng`` is the
     configuration's word on random numbers, "synced" or "per-rank".  Any operation may be asked for: one that the
     table does not know is taken as nonlinear in all its tensors.
@@ -358,10 +362,10 @@ def judge(call: Call, *, axes: int = 0, rng: str = "synced") -> Verdict:
         if argument.layout is not None:
             axes = len(argument.layout)
             break
-    key = _key(call, axes, rng)
+    key = _key(call, operation, axes, rng)
     verdict = _verdicts.get(key)
     if verdict is None:
         if len(_verdicts) >= _KEPT:
             _verdicts.clear()
-        verdict = _verdicts[key] = _judge(call, axes, rng)
+        verdict = _verdicts[key] = _judge(call, operation, axes, rng)
     return verdict

@@ -31,6 +31,7 @@ _BINARY = {
     "MatMult": "matmul", "LShift": "lshift", "RShift": "rshift", "BitAnd": "and", "BitOr": "or", "BitXor": "xor",
 }  # fmt: skip
 _COMPARE = {"Eq": "eq", "NotEq": "ne", "Lt": "lt", "LtE": "le", "Gt": "gt", "GtE": "ge"}
+_REFLECTED = {"eq": "eq", "ne": "ne", "lt": "gt", "gt": "lt", "le": "ge", "ge": "le"}
 _UNARY = {"USub": "neg", "UAdd": "pos", "Invert": "invert"}
 
 
@@ -278,7 +279,7 @@ class Evaluator:
 def _leaves(value: object) -> list[object]:
     if isinstance(value, (list, tuple)):
         return [leaf for item in value for leaf in _leaves(item)]
-    if isinstance(value, Tensor | Number) or isinstance(value, (int, float)):
+    if isinstance(value, (Tensor, Number, int, float)):
         return [value]
     return []
 

@@ -175,9 +175,9 @@ def _accepts(formal: Formal, value: object) -> bool:
         return formal.takes_tensor or "Any" in formal.annotation
     if formal.only_tensor:
         return False
-    if isinstance(value, (int, float)) and not isinstance(value, bool) and formal.annotation in ("_dtype", "_bool"):
-        return False
-    return True
+    if formal.annotation.startswith("_dtype"):
+        return value is None or not isinstance(value, (int, str, list, tuple))
+    return formal.annotation != "_bool" or not isinstance(value, (int, float)) or isinstance(value, bool)
 
 
 def _place(signature: Signature, args: list[object], keywords: dict[str, object]) -> list[tuple[str, object]] | None:

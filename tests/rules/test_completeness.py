@@ -11,9 +11,49 @@ from tests.rules import signatures, surface
 
 # Parameters without annotation that take no tensor.
 PLAIN = frozenset(
-    "dim dim1 dim2 dims dtype keepdim ord p n s norm upper check_errors hermitian left adjoint unitriangular pivot mode "
-    "driver full_matrices rcond UPLO offset ind N d device layout requires_grad compute_mode eps memo sizes split_size "
-    "get_infos sorted return_inverse return_counts symmetric distance_function".split()
+    [
+        "dim",
+        "dim1",
+        "dim2",
+        "dims",
+        "dtype",
+        "keepdim",
+        "ord",
+        "p",
+        "n",
+        "s",
+        "norm",
+        "upper",
+        "check_errors",
+        "hermitian",
+        "left",
+        "adjoint",
+        "unitriangular",
+        "pivot",
+        "mode",
+        "driver",
+        "full_matrices",
+        "rcond",
+        "UPLO",
+        "offset",
+        "ind",
+        "N",
+        "d",
+        "device",
+        "layout",
+        "requires_grad",
+        "compute_mode",
+        "eps",
+        "memo",
+        "sizes",
+        "split_size",
+        "get_infos",
+        "sorted",
+        "return_inverse",
+        "return_counts",
+        "symmetric",
+        "distance_function",
+    ]
 )
 
 
@@ -71,8 +111,8 @@ def test_an_unknown_name_is_unknown() -> None:
 @pytest.mark.parametrize(
     "op",
     [
-        "torch.add", "Tensor.add", "Tensor.add_", "Tensor.__add__", "Tensor.__radd__", "Tensor.__iadd__", "operator.add",
-        "operator.iadd", "_operator.add", "torch._foreach_add", "torch._foreach_add_",
+        "torch.add", "Tensor.add", "Tensor.add_", "Tensor.__add__", "Tensor.__radd__", "Tensor.__iadd__",
+        "operator.add", "operator.iadd", "_operator.add", "torch._foreach_add", "torch._foreach_add_",
     ],
 )  # fmt: skip
 def test_aliases_lead_to_one_row(op: str) -> None:

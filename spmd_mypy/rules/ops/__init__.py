@@ -8,6 +8,7 @@ when their operation is first asked for, and kept.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Final
@@ -22,6 +23,7 @@ from spmd_mypy.rules.ops import (
     layers,
     linalg,
     modules,
+    own,
     python,
     reductions,
     shapes,
@@ -172,6 +174,14 @@ def find(op: str) -> Operation | None:
     if found is None:
         return None
     return Operation(found.base, read_row(_ROWS[found.base]), found.inplace, found.renamed, found.parameters)
+
+
+def custom(name: str, roles: Mapping[str, object]) -> Operation:
+    """An operation of a project's own, to hand to ``judge``; ``roles`` are those of ``own``.
+
+    Raises ValueError, with what is wrong, for what is no mapping from roles to parameter names.
+    """
+    return Operation(name, (own.rule(roles),))
 
 
 def known(op: str) -> bool:

@@ -21,7 +21,7 @@ clip_grads_with_norm_: nonlinear(parameters, total_norm)
 parameters_to_vector: linear(parameters)
 vector_to_parameters: linear(vec) overwrites=parameters
 fuse_conv_bn_weights fuse_linear_bn_weights: nonlinear(*)
-rnn.pack_padded_sequence: linear(input, index(lengths))
+rnn.pack_padded_sequence: product(input, index(lengths))
 rnn.pack_sequence: linear(sequences)
 rnn.unpad_sequence: product(padded_sequences, index(lengths))
 rnn.invert_permutation: index(permutation) -> discrete

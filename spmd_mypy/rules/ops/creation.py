@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 ROWS: Final = """
-zeros ones eye arange range linspace logspace full scalar_tensor tril_indices triu_indices fftfreq rfftfreq
-bartlett_window blackman_window hamming_window hann_window
-kaiser_window: linear(fill_value, start, end, step) -> factory
+zeros ones eye arange range linspace full scalar_tensor tril_indices triu_indices fftfreq rfftfreq bartlett_window
+blackman_window hamming_window hann_window kaiser_window: linear(fill_value, start, end, step) -> factory
+logspace: nonlinear(start, end) -> factory
 zeros_like ones_like new_zeros new_ones: shape(self) -> factory
 full_like new_full: linear(fill_value, shape(self)) -> factory
 tensor: linear(data) -> factory

@@ -21,7 +21,7 @@ div divide true_divide: product(self, divisor(other)) pointwise
     if rounding_mode: nonlinear(self, other) pointwise
 rdiv: product(other, divisor(self)) pointwise
 ldexp xlogy xlog1py: product(self, nonlinear(other)) pointwise
-polar: product(abs, nonlinear(angle)) pointwise
+polar: nonlinear(abs, angle) pointwise
 bitwise_left_shift __lshift__: product(self, nonlinear(other)) -> integer pointwise
 rlshift: product(other, nonlinear(self)) -> integer pointwise
 
@@ -43,7 +43,7 @@ frexp: nonlinear(self) -> same, discrete
 
 # Functions of two elements.
 atan2 arctan2 copysign fmod hypot logaddexp logaddexp2 maximum minimum fmax fmin nextafter remainder floor_divide
-igamma igammac gammainc gammaincc gcd lcm zeta: nonlinear(self, other) pointwise
+igamma igammac gammainc gammaincc zeta: nonlinear(self, other) pointwise
 heaviside: nonlinear(self, values) pointwise
 float_power pow: nonlinear(self, exponent|other) pointwise
     if exponent=1: linear(self) pointwise
@@ -51,12 +51,14 @@ float_power pow: nonlinear(self, exponent|other) pointwise
 rpow: nonlinear(self, other) pointwise
 chebyshev_polynomial_t chebyshev_polynomial_u chebyshev_polynomial_v chebyshev_polynomial_w hermite_polynomial_h
 hermite_polynomial_he laguerre_polynomial_l legendre_polynomial_p shifted_chebyshev_polynomial_t
-shifted_chebyshev_polynomial_u shifted_chebyshev_polynomial_v shifted_chebyshev_polynomial_w: nonlinear(x|input, n)
+shifted_chebyshev_polynomial_u shifted_chebyshev_polynomial_v
+shifted_chebyshev_polynomial_w: nonlinear(x|input, index(n))
 
 # To bools or integers.
 eq ne not_equal lt less le less_equal gt greater ge greater_equal isclose logical_and logical_or logical_xor
 bitwise_and bitwise_or bitwise_xor bitwise_right_shift __and__ __or__
 __xor__: nonlinear(self, other) -> discrete pointwise
+gcd lcm: nonlinear(self, other) -> discrete pointwise
 logical_not isnan isinf isfinite isneginf isposinf isreal signbit bitwise_not: nonlinear(self) -> discrete pointwise
 
 # Casts and copies.
@@ -69,7 +71,7 @@ long int short char byte bool: linear(self) -> discrete pointwise view
 
 # Fills and copies into.
 copy_: linear(other|src) overwrites=self pointwise
-zero zero_: shape(self) overwrites=self
+zero_: shape(self) overwrites=self
 fill: linear(value, shape(self))
 fill_: linear(value) overwrites=self
 fill_diagonal_: linear(self, fill_value)

@@ -25,9 +25,9 @@ register_hook register_post_accumulate_grad_hook retain_grad volatile module_loa
 autograd.backward grad autograd.variable autograd.gradcheck autograd.gradgradcheck autograd.is_view_replay_enabled
 autograd.is_multithreading_enabled autograd.kineto_available clip_grad_value_""",
     "part of Python's object protocol": """
-__annotations__ __array_priority__ __array_wrap__ __delattr__ __delitem__ __dict__ __dir__ __doc__ __getattribute__
-__getstate__ __init__ __init_subclass__ __module__ __new__ __reduce__ __reduce_ex__ __setattr__ __setstate__
-__subclasshook__ __torch_dispatch__ __torch_function__ __weakref__ __class__ handle_torch_function
+__annotations__ __class_getitem__ __array_priority__ __array_wrap__ __delattr__ __delitem__ __dict__ __dir__ __doc__
+__getattribute__ __getstate__ __init__ __init_subclass__ __module__ __new__ __reduce__ __reduce_ex__ __setattr__
+__setstate__ __subclasshook__ __torch_dispatch__ __torch_function__ __weakref__ __class__ handle_torch_function
 has_torch_function has_torch_function_unary has_torch_function_variadic boolean_dispatch assert_int_or_pair
 classproperty Optional""",
     "takes functions, whose bodies are checked by themselves": """

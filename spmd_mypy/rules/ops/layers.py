@@ -12,10 +12,12 @@ mkldnn_convolution: linear(product(input, weight), bias)
 bilinear: linear(product(input1, input2, weight), bias)
 
 # Normalisation: nonlinear in the input, affine in the parameters.
-layer_norm group_norm native_layer_norm native_group_norm: linear(product(nonlinear(input), weight), bias)
+layer_norm group_norm: linear(product(nonlinear(input), weight), bias)
+native_layer_norm native_group_norm: linear(product(nonlinear(input), weight), bias) -> same, unknown, unknown
 rms_norm: product(nonlinear(input), weight)
-batch_norm native_batch_norm: linear(product(linear(input, index(running_mean)), index(running_var), weight), bias)
+batch_norm: linear(product(linear(input, index(running_mean)), index(running_var), weight), bias)
     if training!=False: linear(product(nonlinear(input), weight, shape(running_mean, running_var)), bias)
+native_batch_norm: linear(product(nonlinear(input), weight, index(running_mean, running_var)), bias) -> same, unknown
 instance_norm: linear(product(nonlinear(input), weight, shape(running_mean, running_var)), bias)
     if use_input_stats=False: linear(product(linear(input, index(running_mean)), index(running_var), weight), bias)
 local_response_norm normalize: nonlinear(input)

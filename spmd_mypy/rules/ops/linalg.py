@@ -37,7 +37,7 @@ ormqr: product(input3, nonlinear(self, input2))
 # Decompositions and functions of matrices.
 det logdet inverse matrix_power cholesky cholesky_inverse pinverse qr svd: nonlinear(self|A)
 slogdet eigh eig eigvals eigvalsh svdvals matrix_exp linalg.norm: nonlinear(self|A)
-linalg.cholesky linalg.cond linalg.det linalg.inv inv linalg.qr linalg.svd linalg.lu linalg.matrix_norm
+linalg.cholesky linalg.cond linalg.det linalg.inv linalg.qr linalg.svd linalg.lu linalg.matrix_norm
 linalg.matrix_power tensorinv: nonlinear(A)
 vector_norm: nonlinear(x)
 vander: nonlinear(x)

@@ -14,8 +14,8 @@ sparse_resize_and_clear_ to_padded_tensor to_sparse to_sparse_coo to_sparse_csr 
 to_sparse_bsc __iter__ __reversed__: linear(self) view
 split: linear(self|tensor) view
 linalg.diagonal: linear(A) view
-narrow: linear(self, index(start)) view
-tensor_split: linear(self, index(tensor_indices_or_sections|indices_or_sections)) view
+narrow: product(self, index(start)) view
+tensor_split: product(self, index(tensor_indices_or_sections|indices_or_sections)) view
 view: linear(self, shape(other)) view
     if dtype: nonlinear(self) view
 view_as expand_as reshape_as: linear(self, shape(other)) view

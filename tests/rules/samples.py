@@ -1,0 +1,135 @@
+"""Calls to simulate: those of torch's own tests, and some for what these leave out."""
+
+from __future__ import annotations
+
+import importlib
+import warnings
+from collections.abc import Callable, Iterator
+from functools import cache
+from itertools import islice
+
+import torch
+from torch import Tensor
+
+from tests.rules import signatures
+from tests.rules.simulate import Sample, leaves
+
+LARGEST = 600  # elements of a tensor; larger samples are slow and show nothing more
+_DTYPES = (torch.float64, torch.int64, torch.complex128, torch.bool, torch.float32)
+
+
+def callable_of(op: str) -> Callable[..., object]:
+    """The callable of that name; a property's getter."""
+    module, _, name = op.rpartition(".")
+    holder = torch.Tensor if module == "Tensor" else importlib.import_module(module)
+    value: object = getattr(holder, name)
+    if not callable(value):
+        return value.__get__  # type: ignore[attr-defined, no-any-return]
+    return value
+
+
+class _Leaf:
+    """Stands for a tensor where signatures are bound."""
+
+    layout = ()
+
+
+def _marked(value: object) -> object:
+    if isinstance(value, Tensor):
+        return _Leaf()
+    if isinstance(value, (list, tuple)):
+        return [_marked(item) for item in value]
+    return value
+
+
+# Parameters of what has no signature that can be read, where they are not self and other.
+_UNSIGNED = {
+    "Tensor.__getitem__": ["self", "indices", "value"],
+    "Tensor.__setitem__": ["self", "indices", "value"],
+    "torch.nn.Parameter": ["data"],
+    "torch.nn.Buffer": ["data"],
+    "torch.nn.utils.get_total_norm": ["tensors"],
+    "torch.nn.utils.parameters_to_vector": ["parameters"],
+    "torch.nn.utils.vector_to_parameters": ["vec", "parameters"],
+    "builtins.sum": ["iterable"],
+    "copy.copy": ["x"],
+    "builtins.abs": ["x"],
+    "copy.deepcopy": ["x"],
+}
+
+
+def make(op: str, args: tuple[object, ...], keywords: dict[str, object]) -> Sample | None:
+    """A sample from a Python call; None where no signature takes it."""
+    function = callable_of(op)
+    if op.startswith("Tensor.__") or not signatures.overloads(op):
+        names = _UNSIGNED.get(op, ["self", "other"])
+        placed: list[tuple[str, object]] | None = [*zip(names, args, strict=False), *keywords.items()]
+    else:
+        placed = signatures.bind(op, [_marked(value) for value in args], {k: _marked(v) for k, v in keywords.items()})
+    if placed is None:
+        return None
+    values = [*args, *keywords.values()]
+    arguments = [(name, value) for (name, _), value in zip(placed, values, strict=False)]
+    count, keys = len(args), list(keywords)
+
+    def run(given: list[object]) -> object:
+        result = function(*given[:count], **dict(zip(keys, given[count:], strict=True)))
+        return given[0] if result is None else result  # what returns nothing writes
+
+    return Sample(op, arguments, run)
+
+
+# ---- torch's own samples
+
+_FUNCTION_MODULES = ("nn.functional.", "linalg.", "fft.", "special.")
+
+
+def _names(info: object) -> Iterator[str]:
+    """The names under which one of torch's samples may be called."""
+    names = [info.name, *(alias.name for alias in info.aliases)]  # type: ignore[attr-defined]
+    for name in names:
+        if name.startswith(_FUNCTION_MODULES):
+            yield f"torch.{name}"
+        if "." in name:
+            continue
+        if not name.startswith("_") and callable(getattr(torch, name, None)):
+            yield f"torch.{name}"
+        for method in (name, f"{name}_"):
+            if hasattr(torch.Tensor, method):
+                yield f"Tensor.{method}"
+
+
+@cache
+def _database() -> list[object]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from torch.testing._internal.common_methods_invocations import op_db  # noqa: PLC0415  (slow to import)
+    return list(op_db)
+
+
+def _drawn(info: object, limit: int) -> Iterator[tuple[tuple[object, ...], dict[str, object]]]:
+    """Some of the small samples that torch draws for one of its operations, spread over all of them."""
+    torch.manual_seed(0)
+    supported = info.supported_dtypes("cpu")  # type: ignore[attr-defined]
+    dtype = next((dtype for dtype in _DTYPES if dtype in supported), None)
+    if dtype is None:
+        return
+    inputs = info.sample_inputs("cpu", dtype, requires_grad=False)  # type: ignore[attr-defined]
+    fit = []
+    for sample in islice(inputs, 300):
+        args = (sample.input, *sample.args)
+        sizes = [x.numel() for x in leaves([*args, *sample.kwargs.values()])]
+        if sizes and min(sizes) > 0 and 2 <= max(sizes) <= LARGEST:
+            fit.append((args, sample.kwargs))
+    step = max(len(fit) // limit, 1)
+    yield from fit[step - 1 :: step][:limit]
+
+
+def from_torch(limit: int) -> Iterator[Sample]:
+    """Samples of torch's operations, under each name that takes them."""
+    for info in _database():
+        for args, keywords in _drawn(info, limit):
+            for op in _names(info):
+                sample = make(op, args, keywords)
+                if sample is not None:
+                    yield sample

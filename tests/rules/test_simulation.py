@@ -1,0 +1,58 @@
+"""Every row of the table against numbers: a bounded part of ``tests.rules.sweep``."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from spmd_mypy.rules.kinds import I, P, R
+from tests.rules import simulate
+from tests.rules.exceptions import KNOWN_MISSES, NOT_SIMULATED, OVER_STRICT
+from tests.rules.simulate import Sample
+from tests.rules.sweep import RESULT, Report, all_samples, sweep
+
+
+@pytest.fixture(scope="module")
+def report() -> Report:
+    return sweep(all_samples(1), assignments=6, ranks=[2])
+
+
+def test_every_claim_holds(report: Report) -> None:
+    assert not report.refuted
+
+
+def test_every_row_has_a_sample(report: Report) -> None:
+    assert not report.without_sample()
+
+
+def test_the_exceptions_are_few_and_have_reasons() -> None:
+    assert len(OVER_STRICT) <= 40
+    for reasons in (OVER_STRICT, KNOWN_MISSES, NOT_SIMULATED):
+        assert all(reasons.values())
+
+
+def test_the_full_sweep_was_clean() -> None:
+    text = RESULT.read_text()
+    assert "claims that do not hold: 0" in text
+    assert "over-strict rows that are not listed: 0" in text
+    assert "rows without a sample that runs: []" in text
+
+
+def _sample(run: object) -> Sample:
+    return Sample("torch.relu", [("input", torch.randn(4, dtype=torch.float64))], run)  # type: ignore[arg-type]
+
+
+def test_the_simulation_can_refute() -> None:
+    """A wrong claim about values, and one about gradients, are both found."""
+    relu = _sample(lambda values: torch.relu(values[0]))
+    attempt = simulate.simulate(relu, "P", 2, 1)
+    assert not simulate.output_holds(P, attempt, 0) and not simulate.output_holds(R, attempt, 0)
+    double = Sample(
+        "torch.add",
+        [("input", torch.ones(3, dtype=torch.float64)), ("other", torch.ones(3, dtype=torch.float64))],
+        lambda values: values[0] + values[1],  # type: ignore[operator]
+    )
+    mixed = simulate.simulate(double, "RI", 2, 1)
+    assert simulate.output_holds(I, mixed, 0) and not simulate.gradients_hold([I], mixed, 1)
+    equal = simulate.simulate(double, "II", 2, 1)
+    assert simulate.gradients_hold([I], equal, 1) and not simulate.gradients_hold([R], equal, 1)
