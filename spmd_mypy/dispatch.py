@@ -21,6 +21,7 @@ from mypy.plugin import (
     Plugin,
     ReportConfigContext,
 )
+from mypy.plugins.default import DefaultPlugin
 from mypy.types import FunctionLike, Type
 
 from spmd_mypy import __version__, compat
@@ -45,6 +46,7 @@ from spmd_mypy.hooks.flow_table import FlowTable
 from spmd_mypy.hooks.gradients import Gradients
 from spmd_mypy.hooks.module_table import ModuleTable
 from spmd_mypy.hooks.operations import Operations
+from spmd_mypy.hooks.signatures import STOCK
 from spmd_mypy.rules.ops import known
 
 KEEP_INSTALLED: Final = "SPMD_MYPY_KEEP_INSTALLED"
@@ -92,6 +94,7 @@ class SpmdPlugin(Plugin):
         except ConfigError as error:
             raise CompileError([f"spmd-mypy: {error}"]) from None
         self._data = [_digest(), repr(self.config)]
+        self._mypys = DefaultPlugin(options)
         self._keep_installed = bool(os.environ.get(KEEP_INSTALLED))
         self.bench = Workbench(self.config, options, self.lookup_fully_qualified)
         self.annotations = Annotations(self.config, self.bench.layouts)
@@ -212,7 +215,9 @@ class SpmdPlugin(Plugin):
         if fullname not in table:
             table[fullname] = self._operation(fullname)
         hook = table[fullname]
-        return hook if hook is not None or self.bench.watcher.watching else self._guard(default_of)
+        if hook is not None or self.bench.watcher.watching or self._mypys.get_function_hook(fullname) is not None:
+            return hook
+        return self._guard(default_of)  # only to put the watcher in place
 
     def get_method_signature_hook(self, fullname: str) -> Callable[[MethodSigContext], FunctionLike] | None:
         """Signatures that depend on the receiver or the arguments."""
@@ -251,6 +256,8 @@ class SpmdPlugin(Plugin):
 
     def _operation(self, fullname: str) -> FunctionHook | None:
         if not fullname.startswith(("torch.", *_PYTHON_MODULES)) and fullname not in _BUILTINS:
+            return None
+        if fullname.startswith(STOCK):  # a module is constructed, not called
             return None
         op = canonical(fullname)
         if not known(op):

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 from torch import nn
 
 from spmd_runtime.axes import MeshAxis
-from spmd_runtime.types import Kind, Shard, SpmdType, Tensor
+from spmd_runtime.types import Kind, Shard, SpmdType
 
 M = TypeVar("M", bound=nn.Module)
 
 # What a parameter is: on one axis (``V[TP]``), on several (``(R[DP], V[TP])``, ``{DP: R, TP: S(0)}``), or absent.
-Declared: TypeAlias = "Kind | tuple[Kind, ...] | Mapping[type[MeshAxis] | str, Kind] | type[Tensor] | None"
+Declared: TypeAlias = "Kind | tuple[Kind, ...] | Mapping[type[MeshAxis] | str, Kind] | None"
 
 
 def typed(module: M, **layouts: Declared) -> M:
@@ -46,7 +46,7 @@ def typed(module: M, **layouts: Declared) -> M:
 def _check(name: str, layout: object) -> None:
     parts = layout.values() if isinstance(layout, Mapping) else layout if isinstance(layout, tuple) else (layout,)
     for part in parts:
-        if isinstance(part, Shard) or (isinstance(part, type) and issubclass(part, (SpmdType, Tensor))):
+        if isinstance(part, Shard) or (isinstance(part, type) and issubclass(part, SpmdType)):
             continue
         raise TypeError(f"{name}={part!r} is no SPMD type; write V[TP], (R[DP], V[TP]) or {{DP: R, TP: S(0)}}")
 

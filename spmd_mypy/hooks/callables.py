@@ -33,11 +33,11 @@ from spmd_mypy import compat
 from spmd_mypy.hooks.arguments import AnyCall, option
 from spmd_mypy.hooks.base import Workbench
 from spmd_mypy.hooks.signatures import mapped, mentions_layout, module_of, written_forward
-from spmd_mypy.hooks.tree import statements
 from spmd_mypy.layout import unknown_type
 from spmd_mypy.messages import loss_message
 from spmd_mypy.rules.gradients import judge_loss
 from spmd_mypy.rules.kinds import AxisType, V, dual
+from spmd_mypy.tree import walk
 
 # Functions that give back what they are given: a function, with its signature, or a module.
 KEEPING: Final = frozenset(
@@ -154,7 +154,7 @@ class Callables:
         tree = compat.current_file(ctx.api)
         if tree is None or not isinstance(get_proper_type(ctx.default_return_type), AnyType):
             return ctx.default_return_type
-        for node in statements(tree):
+        for node in walk(tree):
             if isinstance(node, Decorator) and any(d is ctx.context for d in node.original_decorators):
                 return _keeping(ctx.api) if mentions_layout(node.func.type) else ctx.default_return_type
         return ctx.default_return_type

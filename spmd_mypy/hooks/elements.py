@@ -37,7 +37,7 @@ from mypy.types import AnyType, Instance, TupleType, Type, TypeOfAny, get_proper
 
 from spmd_mypy import compat
 from spmd_mypy.hooks.signatures import is_module
-from spmd_mypy.hooks.tree import functions, statements
+from spmd_mypy.tree import walk
 
 _MAPPING_BASES: Final = frozenset({"builtins.dict", "typing.Mapping", "collections.OrderedDict"})
 
@@ -69,6 +69,10 @@ class Elements:
         """Elements of which nothing is known."""
         return cls([], {}, fixed=False, known=False)
 
+    def repeated(self) -> Elements:
+        """These elements, some number of times."""
+        return Elements(self.types, {}, fixed=False, known=self.known)
+
     def extend(self, other: Elements, *, keyed: bool = False) -> None:
         """Put ``other``'s elements after these."""
         at = len(self.positions)
@@ -97,6 +101,8 @@ def elements_of(api: Any, t: Type, expression: Expression | None) -> Elements:
         return _entries(api, expression)
     if isinstance(expression, OpExpr) and expression.op == "+":
         return _joined(_of_expression(api, side) for side in (expression.left, expression.right))
+    if isinstance(expression, OpExpr) and expression.op == "*":
+        return _of_expression(api, expression.left).repeated()
     comprehension = _comprehended(expression)
     if comprehension is not None:
         found = compat.stored_type(api, comprehension)
@@ -195,7 +201,7 @@ def later_elements(api: Any, made_at: Context) -> Elements:
     if isinstance(variable, MemberExpr) and function.info and isinstance(function.info.defn, ClassDef):
         scope = function.info.defn.defs
     found = Elements()
-    for inside in functions(scope):
+    for inside in (node for node in walk(scope) if isinstance(node, FuncDef)):
         for value, many in _additions(inside, variable):
             found.extend(_each(value, inside) if many else _constructed(value, inside))
     return found
@@ -203,7 +209,7 @@ def later_elements(api: Any, made_at: Context) -> Elements:
 
 def _assigned_to(function: FuncDef, made_at: Context) -> Expression | None:
     """The variable that the value made at ``made_at`` is assigned to."""
-    for node in statements(function):
+    for node in walk(function):
         if isinstance(node, AssignmentStmt) and node.rvalue is made_at and len(node.lvalues) == 1:
             return node.lvalues[0]
     return None
@@ -224,7 +230,7 @@ def _same_variable(one: Expression, two: Expression) -> bool:
 
 def _additions(function: FuncDef, variable: Expression) -> Iterator[tuple[Expression, bool]]:
     """What a function puts into a variable: one element, or (True) all of an iterable."""
-    for node in statements(function):
+    for node in walk(function):
         if isinstance(node, ExpressionStmt) and isinstance(node.expr, CallExpr):
             yield from _method(node.expr, variable)
         elif isinstance(node, AssignmentStmt):
@@ -270,7 +276,7 @@ def _named(name: NameExpr, variable: Var, function: FuncDef) -> Elements:
     if not variable.is_inferred and variable.type is not None:
         return Elements.many(variable.type)
     values = []
-    for node in statements(function):
+    for node in walk(function):
         for lvalue in node.lvalues if isinstance(node, AssignmentStmt) else ():
             if _same_variable(name, lvalue):
                 values.append(node.rvalue)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mypy.nodes import Context, Decorator, TypeInfo
+from mypy.nodes import SYMBOL_FUNCBASE_TYPES, Context, Decorator, TypeInfo
 from mypy.plugin import AttributeContext, MethodContext
 from mypy.types import AnyType, CallableType, Instance, NoneType, Type, get_proper_type
 
@@ -45,7 +45,7 @@ class Modules:
     def called(self, ctx: AttributeContext) -> Type:
         """The attribute ``Module.__call__``: ``forward`` where it speaks of layouts."""
         receiver = module_of(ctx.type)
-        if receiver is None or ctx.is_lvalue:
+        if receiver is None or ctx.is_lvalue or isinstance(ctx.context, SYMBOL_FUNCBASE_TYPES + (Decorator,)):
             return ctx.default_attr_type
         forward = self._forward(ctx.api, receiver, ctx.context)
         return ctx.default_attr_type if forward is None else forward

@@ -30,8 +30,8 @@ from mypy.types import AnyType, CallableType, Instance, NoneType, TupleType, Typ
 from spmd_mypy.fullnames import RUNTIME
 from spmd_mypy.hooks.base import Workbench
 from spmd_mypy.hooks.signatures import sets_up_context
-from spmd_mypy.hooks.tree import statements
 from spmd_mypy.layout import unknown_type
+from spmd_mypy.tree import walk
 
 _CONTEXT: Final = f"{RUNTIME}.typed.FunctionContext"
 
@@ -90,7 +90,7 @@ def _with_first(t: CallableType, first: Type) -> CallableType:
 
 def _saves(function: FuncDef) -> Iterator[CallExpr]:
     """The calls ``ctx.save_for_backward(...)``."""
-    for node in statements(function):
+    for node in walk(function):
         call = node.expr if isinstance(node, ExpressionStmt) else None
         if isinstance(call, CallExpr) and isinstance(call.callee, MemberExpr):
             receiver = call.callee.expr
@@ -109,7 +109,7 @@ def _targets(lvalue: Expression) -> Iterator[str]:
 def _assigned(function: FuncDef) -> set[str]:
     """The names that a function assigns."""
     found: set[str] = set()
-    for node in statements(function):
+    for node in walk(function):
         if isinstance(node, AssignmentStmt):
             found.update(name for lvalue in node.lvalues for name in _targets(lvalue))
         elif isinstance(node, OperatorAssignmentStmt):
@@ -133,7 +133,7 @@ def _unpacked(function: FuncDef, forward: CallableType) -> dict[str, Type]:
     known: dict[str, Type] = {}
     output = get_proper_type(forward.ret_type)
     for given, types in ((names[1], forward.arg_types), (names[2], getattr(output, "items", []))):
-        for node in statements(function):
+        for node in walk(function):
             if isinstance(node, AssignmentStmt) and isinstance(node.rvalue, NameExpr) and node.rvalue.name == given:
                 lvalue = node.lvalues[0]
                 if isinstance(lvalue, TupleExpr) and len(lvalue.items) == len(types):

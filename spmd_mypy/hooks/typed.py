@@ -107,9 +107,6 @@ class Typed:
         made = class_of(given.type)
         if made is None:
             return
-        if is_tensor(made):
-            yield from enumerate(self.layouts.read(made) or ())
-            return
         axis = get_proper_type(made.args[0]) if made.args else None
         if isinstance(axis, Instance):
             index = self.bench.config.by_fullname(axis.type.fullname)
