@@ -69,7 +69,8 @@ def all_reduce(
     ``inplace=True`` writes into ``x`` (then without ``op_dtype``, ``out_dtype``, ``async_op``).
     Source of the rule: an all-reduce realises the pending sum; its transpose follows from the types (R and P swap).
     """
-    plan = find("all_reduce", axis, src, dst, op_dtype, out_dtype, frozen(backward_options))
+    backward = None if backward_options is None else frozen(backward_options)
+    plan = find("all_reduce", axis, src, dst, op_dtype, out_dtype, backward)
     if inplace:
         return in_place(plan, x, async_op)
     return begin(plan, x) if async_op else plan(x)
@@ -122,8 +123,9 @@ def all_gather(
     all ranks' together (``split_sizes``: their lengths, where they differ).
     Backward: reduce_scatter for ``dst=R``, the own slice for ``dst=I``.
     """
-    key = (op_dtype, out_dtype, frozen(backward_options), False, gather_dim, None, as_sizes(split_sizes))
-    plan = find("all_gather", axis, src, dst, *key)
+    backward = None if backward_options is None else frozen(backward_options)
+    sizes = None if split_sizes is None else tuple(split_sizes)
+    plan = find("all_gather", axis, src, dst, op_dtype, out_dtype, backward, False, gather_dim, None, sizes)
     return begin(plan, x) if async_op else plan(x)
 
 
@@ -173,8 +175,9 @@ def reduce_scatter(
     Shapes: ``dst=V`` takes dim ``scatter_dim`` (default 0; of the axis's size) away; ``dst=S(i)`` divides dim i by the
     axis's size (``split_sizes``: the parts' lengths, where they differ).  Backward: all_gather to R.
     """
-    key = (op_dtype, out_dtype, frozen(backward_options), False, scatter_dim, None, as_sizes(split_sizes))
-    plan = find("reduce_scatter", axis, src, dst, *key)
+    backward = None if backward_options is None else frozen(backward_options)
+    sizes = None if split_sizes is None else tuple(split_sizes)
+    plan = find("reduce_scatter", axis, src, dst, op_dtype, out_dtype, backward, False, scatter_dim, None, sizes)
     return begin(plan, x) if async_op else plan(x)
 
 

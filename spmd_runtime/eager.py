@@ -58,10 +58,6 @@ def start_sum(x: Tensor, b: Bound, g: Geometry, sync: bool) -> Started:
     return out, b.group.allreduce([real(out)], ALLREDUCE[sync])
 
 
-def finish_sum(out: Tensor, b: Bound, g: Geometry) -> Tensor:
-    return out
-
-
 def sum_in_place(x: Tensor, b: Bound) -> Tensor:
     """Sum the contiguous real tensor ``x`` into itself."""
     work = b.group.allreduce([x], ALLREDUCE[True]) if b.size > 1 else None
@@ -126,10 +122,6 @@ def start_spread(x: Tensor, b: Bound, g: Geometry, sync: bool) -> Started:
     return out, b.group.broadcast([real(out)], _rooted(c10d.BroadcastOptions, g.place, sync=sync))
 
 
-def finish_spread(out: Tensor, b: Bound, g: Geometry) -> Tensor:
-    return out
-
-
 def start_collect(x: Tensor, b: Bound, g: Geometry, sync: bool) -> Started:
     out = fresh(x)
     if b.size == 1:
@@ -150,10 +142,6 @@ def start_ring(x: Tensor, b: Bound, g: Geometry, sync: bool) -> Started:
     sent, received = [0] * b.size, [0] * b.size
     sent[(b.rank + g.place) % b.size] = received[(b.rank - g.place) % b.size] = x.numel()
     return out, b.group.alltoall_base(real(out.view(-1)), real(x.view(-1)), received, sent, ALLTOALL[sync])
-
-
-def finish_ring(out: Tensor, b: Bound, g: Geometry) -> Tensor:
-    return out
 
 
 def same(x: Tensor, b: Bound, g: Geometry) -> Tensor:

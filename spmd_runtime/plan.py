@@ -7,6 +7,7 @@ of its own: there is one autograd function for all rows, to any order.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 import torch
@@ -20,6 +21,12 @@ from spmd_runtime.mesh import Bound
 from spmd_runtime.options import LOW_PRECISION, NONE, Dtypes
 
 _PLAIN: Final = frozenset({torch.Tensor, torch.nn.Parameter})
+
+# Asked in every call; as names of their own, for each dot costs a look-up.
+_compiling: Final = torch.compiler.is_compiling
+_dispatch_modes: Final = torch._C._len_torch_dispatch_stack
+_transforms: Final = torch._C._are_functorch_transforms_active
+_grad_enabled: Final = torch.is_grad_enabled
 
 # What must hold of a tensor's shape before anything is sent, by kernel.
 _FITS: Final = {
@@ -39,8 +46,8 @@ class Plan:
     """
 
     __slots__ = (
-        "_dual", "_finish", "_fits", "_slow", "_start", "bound", "careful", "communicates", "dtypes", "geometry",
-        "kernel", "label", "row",
+        "_dual", "_finish", "_fits", "_start", "bound", "careful", "communicates", "dtypes", "geometry", "kernel",
+        "label", "passes", "row", "run",
     )  # fmt: skip
 
     def __init__(self, row: Transition, bound: Bound, geo: Geometry, dtypes: Dtypes, *, careful: bool = True) -> None:
@@ -52,12 +59,14 @@ class Plan:
         self.careful = careful and row.backward[0] in rows.REDUCING and not dtypes.names_backward_dtype()
         self.kernel = rows.kernel(row)
         self.communicates = row.op in rows.COMMUNICATING
+        # Whether the gradient comes back as it is, unless one asks for its own gradient.
+        self.passes = rows.kernel(rows.backward(row)) == "same" and dtypes.backward is None and not debug.ENABLED
         self.label = f"spmd::{row.op}[{bound.name}]"
         self._dual: Plan | None = None
         self._fits = _FITS.get(self.kernel, ())
         self._start: Any = getattr(eager, f"start_{self.kernel}" if self.communicates else self.kernel)
-        self._finish: Any = getattr(eager, f"finish_{self.kernel}") if self.communicates else None
-        self._slow = dtypes.op is not None or dtypes.out is not None or debug.ENABLED
+        self._finish: Any = getattr(eager, f"finish_{self.kernel}", None)
+        self.run: Callable[[Tensor], Tensor] = _runner(self)
 
     def __repr__(self) -> str:
         return f"{self.row.op}(axis {self.bound.name!r}, {self.row.src} -> {self.row.dst})"
@@ -79,29 +88,26 @@ class Plan:
         return Plan(self.row, self.bound, self.geometry.batched(), self.dtypes, careful=False)
 
     def __call__(self, x: Tensor) -> Tensor:
-        if torch.compiler.is_compiling() or not is_plain(x):
+        if (
+            _compiling()
+            or type(x) not in _PLAIN
+            or _dispatch_modes()
+            or _transforms()
+            or forward_ad._current_level >= 0
+        ):  # that is, not is_plain(x); written out, for a call costs as much as the question
             return special(self, x)
-        if x.requires_grad and torch.is_grad_enabled():
+        if x.requires_grad and _grad_enabled():
             if self.careful:
                 self.refuse_silent_low_precision(x)
-            return Collective.apply(x, self)  # type: ignore[no-any-return,no-untyped-call]
+            return _apply(x, self)  # type: ignore[no-any-return]
         return self.run(x)
-
-    def run(self, x: Tensor) -> Tensor:
-        """The eager forward, without autograd."""
-        if self._slow or profiler._is_profiler_enabled:
-            return self._run_slowly(x)
-        out, work = self.start(x, True)
-        if work is not None:
-            work.wait()
-        return out if self._finish is None else self._finish(out, self.bound, self.geometry)  # type: ignore[no-any-return]
 
     def start(self, x: Tensor, sync: bool) -> tuple[Any, Any]:
         """Check, and send: the buffer being filled, and the work to wait for."""
+        if not self.communicates:
+            return self.run_local(x), None
         for fits in self._fits:
             self.check(fits, x)
-        if not self.communicates:
-            return self._start(x, self.bound, self.geometry), None
         try:
             return self._start(x, self.bound, self.geometry, sync)  # type: ignore[no-any-return]
         except RuntimeError as error:
@@ -110,6 +116,12 @@ class Plan:
     def finish(self, out: Any) -> Tensor:
         """The result, from the buffer that has been filled."""
         return out if self._finish is None else self._finish(out, self.bound, self.geometry)  # type: ignore[no-any-return]
+
+    def run_local(self, x: Tensor) -> Tensor:
+        """Check, and carry out what moves no data."""
+        for fits in self._fits:
+            self.check(fits, x)
+        return self._start(x, self.bound, self.geometry)  # type: ignore[no-any-return]
 
     def check(self, fits: Any, x: Tensor) -> None:
         """Raise ValueError where ``x`` cannot be cut or joined as the call says."""
@@ -123,9 +135,9 @@ class Plan:
         op, out = self.dtypes.resolved(x.dtype, shrinks=self.kernel in _SHRINKING)
         return x.to(op), out
 
-    def _run_slowly(self, x: Tensor) -> Tensor:
-        """``run`` with dtypes, a name in the profile, and SPMD_DEBUG's checks."""
-        if profiler._is_profiler_enabled:
+    def run_fully(self, x: Tensor) -> Tensor:
+        """``run`` with all that may be asked for: a name in the profile, dtypes, SPMD_DEBUG's checks."""
+        if self.communicates and profiler._is_profiler_enabled:
             with torch.autograd.profiler.record_function(self.label):
                 return self._run_checked(x)
         return self._run_checked(x)
@@ -164,7 +176,7 @@ class Plan:
             return out  # type: ignore[no-any-return]
         out = traced.wait(out, x.is_complex())
         finish = traced.finish_collect if self.kernel == "collect" else self._finish
-        return finish(out, self.bound, self.geometry)
+        return out if finish is None else finish(out, self.bound, self.geometry)
 
     def refuse_silent_low_precision(self, x: Tensor) -> None:
         """Raise ValueError where the backward would sum in a precision that nobody asked for."""
@@ -177,12 +189,32 @@ class Plan:
 
 def is_plain(x: Tensor) -> bool:
     """Whether ``x`` is an ordinary tensor in eager mode: no tracing, no transform, no subclass."""
-    return (
-        type(x) in _PLAIN
-        and not torch._C._len_torch_dispatch_stack()
-        and not torch._C._are_functorch_transforms_active()
-        and forward_ad._current_level < 0
-    )
+    return type(x) in _PLAIN and not _dispatch_modes() and not _transforms() and forward_ad._current_level < 0
+
+
+def _itself(x: Tensor) -> Tensor:
+    return x
+
+
+def _runner(plan: Plan) -> Callable[[Tensor], Tensor]:
+    """The eager forward of ``plan`` with nothing in it that this plan does not need."""
+    finish, bound, geo = plan._finish, plan.bound, plan.geometry
+    if debug.ENABLED or plan.dtypes.op is not None or plan.dtypes.out is not None:
+        return plan.run_fully
+    if plan.kernel == "same":
+        return _itself
+    if not plan.communicates:
+        return plan.run_local
+
+    def run(x: Tensor) -> Tensor:
+        if profiler._is_profiler_enabled:
+            return plan.run_fully(x)
+        out, work = plan.start(x, True)
+        if work is not None:
+            work.wait()
+        return out if finish is None else finish(out, bound, geo)  # type: ignore[no-any-return]
+
+    return run
 
 
 class Collective(torch.autograd.Function):
@@ -195,11 +227,18 @@ class Collective(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:
-        return ctx.plan.dual(grad), None
+        plan = ctx.plan
+        if plan.passes and not _grad_enabled():
+            return grad, None
+        return plan.dual(grad), None
 
     @staticmethod
     def jvp(ctx: Any, tangent: Tensor, _: None) -> Tensor:
         return ctx.plan(tangent)  # type: ignore[no-any-return]
+
+
+# Function.apply without its look at transforms, which ``is_plain`` has had.
+_apply: Final = super(torch.autograd.Function, Collective).apply
 
 
 class Traced(torch.autograd.Function):
@@ -243,11 +282,11 @@ def special(plan: Plan, x: Tensor) -> Tensor:
     """Carry ``plan`` out where ``x`` is no ordinary tensor in eager mode."""
     if torch.compiler.is_compiling():
         return _trace(plan, x)
-    if torch._C._are_functorch_transforms_active():
+    if _transforms():
         return Transformed.apply(x, plan)  # type: ignore[no-any-return,no-untyped-call]
     if hasattr(x, "placements"):
         raise TypeError(f"{plan} got a DTensor; take its local tensor by from_dtensor(x, {{axis: type}}) first")
-    if type(x) in _PLAIN and not torch._C._len_torch_dispatch_stack():  # then forward-mode AD is what is special
+    if type(x) in _PLAIN and not _dispatch_modes():  # then forward-mode AD is what is special
         return Collective.apply(x, plan)  # type: ignore[no-any-return,no-untyped-call]
     return _trace(plan, x)
 

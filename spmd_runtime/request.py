@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import torch
 import torch.distributed as dist
@@ -38,13 +38,14 @@ class Request(NamedTuple):
     careful: bool = True
 
 
+_compiling: Final = torch.compiler.is_compiling
 _plans: dict[tuple[Any, ...], Plan] = {}
 on_change(_plans.clear)
 
 
 def find(*key: Any) -> Plan:
     """The plan for ``Request(*key)``, made once."""
-    if torch.compiler.is_compiling():
+    if _compiling():
         return make(Request(*key))
     plan = _plans.get(key)
     if plan is None or plan.bound.world is not dist.GroupMember.WORLD:

@@ -52,6 +52,9 @@ class Partial(SpmdType[A_co]):
     """Summands of a pending sum over the ranks; its gradient is Replicate."""
 
 
+_SHARDS: dict[int, Any] = {}
+
+
 class Shard(Varying[A_co], Generic[A_co, D_co]):
     """A Varying that says along which tensor dim the global tensor was cut; its gradient is the same Shard.
 
@@ -60,19 +63,26 @@ class Shard(Varying[A_co], Generic[A_co, D_co]):
 
     dim: int
 
-    def __init__(self, dim: int) -> None:
-        if isinstance(dim, bool) or not isinstance(dim, int):
-            raise TypeError(f"S(dim) takes the tensor dim as an int, got {dim!r}")
-        self.dim = dim
+    if TYPE_CHECKING:
+
+        def __init__(self, dim: int) -> None: ...
+
+    else:
+        # One object per dim: what is looked up by it in every call is found by identity.
+        def __new__(cls, dim):
+            found = _SHARDS.get(dim)
+            if found is None or type(dim) is not int:
+                if isinstance(dim, bool) or not isinstance(dim, int):
+                    raise TypeError(f"S(dim) takes the tensor dim as an int, got {dim!r}")
+                found = _SHARDS.setdefault(int(dim), super().__new__(cls))
+                found.dim = int(dim)
+            return found
+
+    def __reduce__(self) -> tuple[type[Shard[Any, Any]], tuple[int]]:
+        return Shard, (self.dim,)
 
     def __repr__(self) -> str:
         return f"S({self.dim})"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Shard) and other.dim == self.dim
-
-    def __hash__(self) -> int:
-        return hash((Shard, self.dim))
 
 
 class Constant(Replicate[A_co], Invariant[A_co]):
