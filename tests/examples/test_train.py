@@ -38,7 +38,7 @@ def run(command: list[str], **env: str) -> tuple[int, str]:
     return process.returncode, output
 
 
-@pytest.mark.parametrize(("steps", "arguments"), [(12, ()), (6, ("--sequence-parallel", "--recompute", "--bf16"))])
+@pytest.mark.parametrize(("steps", "arguments"), [(8, ()), (4, ("--sequence-parallel", "--recompute"))])
 def test_trains_on_a_two_by_two_mesh(steps: int, arguments: tuple[str, ...]) -> None:
     launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=4"]
     status, output = run([*launcher, SCRIPT, "--steps", str(steps), *arguments])
@@ -46,7 +46,7 @@ def test_trains_on_a_two_by_two_mesh(steps: int, arguments: tuple[str, ...]) -> 
     lines = [(int(step), int(of), float(loss)) for step, of, loss in STEP.findall(output)]
     assert [line[:2] for line in lines] == [(step, steps) for step in range(1, steps + 1)]
     assert lines[0][2] > 5.0  # log(256) = 5.5: nothing is learnt yet
-    assert lines[-1][2] < 4.2
+    assert lines[-1][2] < 4.5
 
 
 def test_says_what_is_wrong_with_the_mesh() -> None:
