@@ -48,7 +48,7 @@ def all_reduce(
     inplace: bool = False,
     op_dtype: torch.dtype | None = None,
     out_dtype: torch.dtype | None = None,
-    async_op: bool,
+    async_op: Literal[True],
     backward_options: Mapping[str, object] | None = None,
 ) -> Pending[torch.Tensor]: ...
 def all_reduce(
@@ -101,7 +101,7 @@ def all_gather(
     split_sizes: Sequence[int] | None = None,
     op_dtype: torch.dtype | None = None,
     out_dtype: torch.dtype | None = None,
-    async_op: bool,
+    async_op: Literal[True],
     backward_options: Mapping[str, object] | None = None,
 ) -> Pending[torch.Tensor]: ...
 def all_gather(
@@ -154,7 +154,7 @@ def reduce_scatter(
     split_sizes: Sequence[int] | None = None,
     op_dtype: torch.dtype | None = None,
     out_dtype: torch.dtype | None = None,
-    async_op: bool,
+    async_op: Literal[True],
     backward_options: Mapping[str, object] | None = None,
 ) -> Pending[torch.Tensor]: ...
 def reduce_scatter(
@@ -210,7 +210,7 @@ def all_to_all(
     input_split_sizes: Sequence[int] | None = None,
     op_dtype: torch.dtype | None = None,
     out_dtype: torch.dtype | None = None,
-    async_op: bool,
+    async_op: Literal[True],
     backward_options: Mapping[str, object] | None = None,
 ) -> Pending[torch.Tensor]: ...
 def all_to_all(
@@ -265,7 +265,7 @@ def redistribute(
     split_sizes: Sequence[int] | None = None,
     op_dtype: torch.dtype | None = None,
     out_dtype: torch.dtype | None = None,
-    async_op: bool,
+    async_op: Literal[True],
     backward_options: Mapping[str, object] | None = None,
 ) -> Pending[torch.Tensor]: ...
 def redistribute(
@@ -313,7 +313,7 @@ def unshard(
     split_sizes: Sequence[int] | None = None,
     op_dtype: torch.dtype | None = None,
     out_dtype: torch.dtype | None = None,
-    async_op: bool,
+    async_op: Literal[True],
     backward_options: Mapping[str, object] | None = None,
 ) -> Pending[torch.Tensor]: ...
 def unshard(

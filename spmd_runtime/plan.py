@@ -99,7 +99,7 @@ class Plan:
         if x.requires_grad and _grad_enabled():
             if self.careful:
                 self.refuse_silent_low_precision(x)
-            return _apply(x, self)  # type: ignore[no-any-return]
+            return _apply(x, self)  # type: ignore[no-any-return,no-untyped-call]
         return self.run(x)
 
     def start(self, x: Tensor, sync: bool) -> tuple[Any, Any]:
