@@ -221,6 +221,14 @@ def iterated(api: Any, t: Type) -> Type | None:
         return None
 
 
+def expected_type(api: Any) -> Type | None:
+    """The type that the place of the call being checked declares: of ``f(x)`` in ``y: T = f(x)`` it is T."""
+    try:
+        return cast("Type | None", api.expr_checker.type_context[-1]) if private_parts() else None
+    except (AttributeError, IndexError):
+        return None
+
+
 def enclosing_function(api: Any) -> FuncDef | None:
     """The innermost function whose body is being checked."""
     try:

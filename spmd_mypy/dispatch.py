@@ -46,6 +46,7 @@ from spmd_mypy.hooks.flow_table import FlowTable
 from spmd_mypy.hooks.gradients import Gradients
 from spmd_mypy.hooks.module_table import ModuleTable
 from spmd_mypy.hooks.operations import Operations
+from spmd_mypy.hooks.strict import Strict
 from spmd_mypy.hooks.signatures import STOCK
 from spmd_mypy.rules.ops import known
 
@@ -103,6 +104,7 @@ class SpmdPlugin(Plugin):
         self.gradients = Gradients(self.bench)
         self.modules = ModuleTable(self.bench, self.operations)
         self.over_time = FlowTable(self.bench)
+        self.strict = Strict(self.bench)
         self._functions: dict[str, FunctionHook | None] = self._named_functions()
         self._methods: dict[str, MethodHook | None] = {
             "torch._tensor.Tensor.backward": self._guard(self.gradients.backward),
@@ -135,7 +137,8 @@ class SpmdPlugin(Plugin):
 
     def _named_types(self) -> dict[str, Callable[[AnalyzeTypeContext], Type]]:
         table: dict[str, Callable[[AnalyzeTypeContext], Type]] = {
-            alias: partial(self.annotations.tensor, class_name) for alias, class_name in TENSOR_ALIASES.items()
+            alias: self.strict.annotation(partial(self.annotations.tensor, class_name))
+            for alias, class_name in TENSOR_ALIASES.items()
         }
         for name in (SHARD, f"{TYPES}.S"):
             table[name] = self.annotations.shard
@@ -158,6 +161,10 @@ class SpmdPlugin(Plugin):
                 return default_of(ctx)
 
         return guarded
+
+    def _watched(self, fullname: str, hook: Callable[[Any], Type] | None) -> Callable[[Any], Type] | None:
+        strict = self.strict.call(fullname, hook, default_of)
+        return strict if strict is hook or strict is None else self._guard(strict)
 
     def _guarded(self, hooks: Mapping[str, Callable[[Any], Type]]) -> dict[str, Callable[[Any], Type]]:
         return {name: self._guard(hook) for name, hook in hooks.items()}
@@ -213,7 +220,7 @@ class SpmdPlugin(Plugin):
         """Functions: collectives, torch's operations, Python's own."""
         table = self._functions
         if fullname not in table:
-            table[fullname] = self._operation(fullname)
+            table[fullname] = self._watched(fullname, self._operation(fullname))
         hook = table[fullname]
         if hook is not None or self.bench.watcher.watching or self._mypys.get_function_hook(fullname) is not None:
             return hook
@@ -240,7 +247,7 @@ class SpmdPlugin(Plugin):
         """Methods and operators."""
         table = self._methods
         if fullname not in table:
-            table[fullname] = self._method(fullname)
+            table[fullname] = self._watched(fullname, self._method(fullname))
         return table[fullname]
 
     def get_attribute_hook(self, fullname: str) -> AttributeHook | None:

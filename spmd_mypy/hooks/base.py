@@ -31,6 +31,7 @@ class Workbench:
         self.watcher = compat.Watcher(Boundaries(options, self.without_autograd))
         self.grad_mode = GradMode()
         self.scopes = Scopes()
+        self.failures = 0  # how often ``fail`` was called
         self._tree: MypyFile | None = None
         self._imports: object = None
         self._uses_spmd = False
@@ -65,6 +66,7 @@ class Workbench:
     ) -> None:
         """Report an error, and notes that say what to write instead."""
         code = _BY_SHORT[code] if isinstance(code, str) else code
+        self.failures += 1
         self.watcher.watch(compat.errors_of(api))
         with compat.past_operator_trial(api, context):
             api.fail(message, context, code=code)
