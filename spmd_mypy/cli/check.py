@@ -14,7 +14,12 @@ import click
 from spmd_mypy.cli import baseline, findings, formats, run, settings
 from spmd_mypy.cli.diagnostics import Report, merge
 from spmd_mypy.cli.terminal import colours, fail, say
-from spmd_mypy.config import CONFIGURATION_VARIABLE, ConfigError, load, tomllib
+from spmd_mypy.config import CONFIGURATION_VARIABLE, ConfigError, load
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 ALL: Final = "all"
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import configparser
 import copy
 import re
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -17,7 +18,11 @@ import tomlkit
 from tomlkit.exceptions import TOMLKitError
 
 from spmd_mypy.cli.settings import PLUGIN
-from spmd_mypy.config import tomllib
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 DEFAULT_AXES: Final = ("dp", "cp", "tp")
 _REDEFINITION: Final = "lets `x = all_reduce(x, ...)` give x a new type"
@@ -63,7 +68,7 @@ def toml(text: str, axes: Sequence[str]) -> Edited:
     mypy = before.get("tool", {}).get("mypy")
     if mypy is not None and missing.keys() & {"plugins", "allow_redefinition"}:
         try:
-            _into_table(document["tool"]["mypy"], missing)  # type: ignore[index]
+            _into_table(document["tool"]["mypy"], missing)
         except (TOMLKitError, KeyError, TypeError, AttributeError):
             raise EditError(_by_hand(axes or DEFAULT_AXES)) from None
         edited.text = tomlkit.dumps(document)
