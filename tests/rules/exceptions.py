@@ -82,7 +82,8 @@ NOT_SIMULATED: Final[dict[str, str]] = {
         "set_ map2_ sparse_resize_ sparse_resize_and_clear_ resize_as_sparse_ to_padded_tensor slice_inverse",
     ),
     **_reasons(
-        "a stub without an implementation in this version, or the copying twin of a view that is checked",
-        "unique_dim crow_indices_copy col_indices_copy ccol_indices_copy row_indices_copy",
+        "not in the installed version, or the copying twin of a view that is checked",
+        """unique_dim align_to align_as align_tensors refine_names rename linalg.polar matrix_sqrth crow_indices_copy
+        col_indices_copy ccol_indices_copy row_indices_copy""",
     ),
 }

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
 from spmd_mypy.rules import ops
 from spmd_mypy.rules.grammar import Expression, Parameter, parameter
-from spmd_mypy.rules.ops import irrelevant
+from spmd_mypy.rules.ops import irrelevant, versions
 from tests.rules import signatures, surface
+from tests.rules.versions import installed
 
 # Parameters without annotation that take no tensor.
 PLAIN = frozenset(
@@ -119,3 +121,12 @@ def test_aliases_lead_to_one_row(op: str) -> None:
     operation = ops.find(op)
     assert operation is not None and operation.base == "add"
     assert operation.inplace == (op.endswith("_") and not op.endswith("__") or "iadd" in op)
+
+
+def test_names_of_other_versions_are_known() -> None:
+    for name in (*versions.GONE, *versions.ADDED, *versions.LATER, *versions.LEAVING):
+        assert ops.known(name), name
+    here = installed()
+    if torch.__version__.startswith("2.13."):
+        assert {*versions.ADDED, *versions.LEAVING} - {"torch.miopen_ctc_loss"} <= here
+        assert not {*versions.GONE, *versions.LATER} & here

@@ -9,8 +9,8 @@ from typing import Final
 
 REASONS: Final = {
     "reads shape, dtype, device, layout or flags, no values": """
-size stride dim ndim ndimension shape numel nelement nbytes itemsize element_size dim_order storage_offset dtype
-device layout get_device is_complex is_conj is_contiguous is_distributed is_floating_point is_inference is_neg
+size stride dim ndim has_names ndimension shape numel nelement nbytes itemsize element_size dim_order storage_offset
+dtype device layout get_device is_complex is_conj is_contiguous is_distributed is_floating_point is_inference is_neg
 is_pinned is_same_size is_set_to is_shared is_signed is_coalesced is_cpu is_cuda is_ipu is_maia is_meta is_mkldnn
 is_mps is_mtia is_nested is_quantized is_sparse is_sparse_csr is_vulkan is_xla is_xpu is_leaf is_tensor is_storage
 requires_grad retains_grad output_nr grad_fn grad_dtype name qscheme q_per_channel_axis q_scale q_zero_point

@@ -39,6 +39,7 @@ det logdet inverse matrix_power cholesky cholesky_inverse pinverse qr svd: nonli
 slogdet eigh eig eigvals eigvalsh svdvals matrix_exp linalg.norm: nonlinear(self|A)
 linalg.cholesky linalg.cond linalg.det linalg.inv linalg.qr linalg.svd linalg.lu linalg.matrix_norm
 linalg.matrix_power tensorinv: nonlinear(A)
+linalg.polar matrix_sqrth: nonlinear(A)
 vector_norm: nonlinear(x)
 vander: nonlinear(x)
 orgqr: nonlinear(self, input2)

@@ -21,6 +21,9 @@ view: linear(self, shape(other)) view
 view_as expand_as reshape_as: linear(self, shape(other)) view
 resize_as_ resize_as_sparse_ resize_as: linear(self, shape(the_template|tensor)) view
 pixel_shuffle pixel_unshuffle: linear(self)
+align_to refine_names rename: linear(self) view
+align_as: linear(self, shape(other)) view
+align_tensors: linear(tensors)
 
 # Shard dims move along.
 transpose transpose_ transpose_copy swapaxes swapdims: linear(self) view renumber=transpose
