@@ -278,7 +278,7 @@ class SpmdPlugin(Plugin):
         name = fullname.rpartition(".")[2]
         hook = self.modules.any_method(name)
         if hook is not None:
-            return self._guard(hook)
+            return self._guard(hook) if self._mypys.get_method_hook(fullname) is None else None
         if name in _OPERATORS and not fullname.startswith("builtins."):
             return self._guard(partial(self.operations.operator, f"Tensor.{name}"))
         return None

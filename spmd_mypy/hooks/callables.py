@@ -69,12 +69,15 @@ class _Actual:
 
 
 def _actuals(ctx: AnyCall, *formals: str) -> list[_Actual]:
-    found = []
+    """The arguments given for some formal parameters; ``*pair`` stands once, however many it fills."""
+    found: list[_Actual] = []
     for formal, types, expressions, kinds, names in zip(
         ctx.callee_arg_names, ctx.arg_types, ctx.args, ctx.arg_kinds, ctx.arg_names, strict=False
     ):
         if formal in formals:
-            found.extend(map(_Actual, types, expressions, kinds, names))
+            for actual in map(_Actual, types, expressions, kinds, names):
+                if not any(actual.expression is other.expression for other in found):
+                    found.append(actual)
     return found
 
 
