@@ -32,10 +32,9 @@ from .step import clip, make_step
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """What is not the model's: the mesh, the data and the optimizer."""
+    """What is not the model's: the data and the optimizer."""
 
     steps: int = 100
-    tp: int = 2
     sequence_parallel: bool = False
     bf16: bool = False
     length: int = 64  # tokens per sequence
@@ -116,7 +115,7 @@ def main() -> None:
     """Read the command line, make the mesh, train."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--steps", type=int, default=TrainConfig.steps)
-    parser.add_argument("--tp", type=int, default=TrainConfig.tp, help="tensor-parallel ranks; the others are dp")
+    parser.add_argument("--tp", type=int, default=2, help="tensor-parallel ranks; the others are dp")
     parser.add_argument("--sequence-parallel", action="store_true", help="cut the tokens over tp between blocks")
     parser.add_argument("--recompute", action="store_true", help="activation checkpointing")
     parser.add_argument("--bf16", action="store_true", help="autocast to bfloat16")
@@ -126,7 +125,7 @@ def main() -> None:
     if ranks % args.tp:
         parser.error(f"--tp {args.tp} does not divide the {ranks} ranks that torchrun started")
     mesh = init_device_mesh(device, (ranks // args.tp, args.tp), mesh_dim_names=("dp", "tp"))
-    config = TrainConfig(steps=args.steps, tp=args.tp, sequence_parallel=args.sequence_parallel, bf16=args.bf16)
+    config = TrainConfig(steps=args.steps, sequence_parallel=args.sequence_parallel, bf16=args.bf16)
     try:
         with use_mesh(mesh):
             train(config, LlamaConfig(recompute=args.recompute), mesh)

@@ -86,7 +86,10 @@ def step(job: Job, mesh: DeviceMesh) -> Outcome:
     models.load_full(model, whole_state(models.full_shapes(model)), mesh.get_local_rank("tp"))
     dp = mesh.get_local_rank("dp")
     tokens, targets = (whole.chunk(MESH[0], dim=1)[dp].contiguous() for whole in whole_batch())
-    loss, grads = steps.make_step(model, job.bf16)(dict(model.named_parameters()), tokens, targets)
+    params = {name: param.detach().clone().requires_grad_() for name, param in model.named_parameters()}
+    for param in model.parameters():
+        param.data.fill_(float("nan"))  # the step is a function of its arguments, in the recomputation too
+    loss, grads = steps.make_step(model, job.bf16)(params, tokens, targets)
     clipped = {name: grad.clone() for name, grad in grads.items()}
     norm = steps.clip(model, clipped, 1.0)
     return Outcome(loss, grads, clipped, norm, models.tp_dims(model))
