@@ -117,6 +117,16 @@ _NARROWER: Final = {
 }
 
 
+def _given(text: str) -> Spelled:
+    """A type as printed; of ``*pair`` and ``**named`` what each argument may be."""
+    spelled = parse(text.lstrip("*"))
+    if not text.startswith("*") or not spelled.args:
+        return spelled
+    elements = spelled.args if spelled.short == "tuple" else spelled.args[-1:]
+    elements = tuple(element for element in elements if element.name != "...")
+    return elements[0] if len(elements) == 1 else Spelled("|", elements)
+
+
 def _one_value(spelled: Spelled) -> Spelled:
     """The type with R written for I."""
     name = "Replicate" if spelled.short == "Invariant" else spelled.name
@@ -162,7 +172,7 @@ class Boundaries:
         advice = ""
         if error.severity == "error" and len(quoted) > 1 and "[tuple[" in message:
             # A typed dict's complaint names the item between the two types.
-            got, want = parse(quoted[-3 if code == "typeddict-item" else -2]), parse(quoted[-1])
+            got, want = _given(quoted[-3 if code == "typeddict-item" else -2]), parse(quoted[-1])
             if self._accepted(error, code, got, want):
                 self._dropped = error
                 return True
