@@ -81,7 +81,8 @@ class Violation:
 class Verdict:
     """What the rules say of a call.
 
-    ``results`` has one layout for all tensors that come out, or one per output where they differ.
+    ``results`` has one layout for all tensors that come out, or one per output where they differ (a call that gives
+    fewer has the first ones).
     ``mutations`` are the arguments that are written to, each with its layout afterwards.
     On an axis with a violation the results are unknown.
     """

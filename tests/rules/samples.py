@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import warnings
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -11,6 +12,7 @@ from itertools import islice
 import torch
 from torch import Tensor
 
+from spmd_mypy.rules import ops
 from tests.rules import signatures
 from tests.rules.simulate import Sample, leaves
 
@@ -123,6 +125,44 @@ def _drawn(info: object, limit: int) -> Iterator[tuple[tuple[object, ...], dict[
             fit.append((args, sample.kwargs))
     step = max(len(fit) // limit, 1)
     yield from fit[step - 1 :: step][:limit]
+
+
+def _module_sample(info: object, drawn: object) -> Sample | None:
+    """A call of a module, as a function of its inputs and parameters."""
+    cls: type[torch.nn.Module] = info.module_cls  # type: ignore[attr-defined]
+    op = f"torch.nn.{cls.__name__}"
+    built = drawn.constructor_input  # type: ignore[attr-defined]
+    given = drawn.forward_input  # type: ignore[attr-defined]
+    if given is None or given.kwargs or cls.__name__.startswith("Lazy") or not ops.known(op):
+        return None
+    module = cls(*built.args, **built.kwargs).double().eval()
+    parameters = {name: value.detach() for name, value in module.named_parameters()}
+    names = list(inspect.signature(cls.forward).parameters)[1:]
+    arguments: list[tuple[str, object]] = [*zip(names, given.args, strict=False), *parameters.items()]
+    count = len(given.args)
+
+    def run(values: list[object]) -> object:
+        owned = dict(zip(parameters, values[count:], strict=True))
+        return torch.func.functional_call(module, owned, tuple(values[:count]))  # type: ignore[arg-type]
+
+    return Sample(op, arguments, run)
+
+
+def from_modules(limit: int) -> Iterator[Sample]:
+    """Calls of the modules of ``torch.nn``, with their parameters as operands."""
+    from torch.testing._internal.common_modules import module_db  # noqa: PLC0415  (slow to import)
+
+    for info in module_db:
+        torch.manual_seed(0)
+        inputs = info.module_inputs_func(info, device="cpu", dtype=torch.float64, requires_grad=False, training=False)
+        found = (_module_sample(info, drawn) for drawn in inputs)
+        fit = (sample for sample in found if sample is not None and _small(sample))
+        yield from islice(fit, limit)
+
+
+def _small(sample: Sample) -> bool:
+    sizes = [x.numel() for x in sample.tensors]
+    return bool(sizes) and min(sizes) > 0 and max(sizes) <= LARGEST
 
 
 def from_torch(limit: int) -> Iterator[Sample]:

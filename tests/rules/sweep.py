@@ -23,7 +23,7 @@ from spmd_mypy.rules import ops
 from tests.rules import simulate
 from tests.rules.exceptions import KNOWN_MISSES, NOT_SIMULATED, OVER_STRICT
 from tests.rules.own_samples import own
-from tests.rules.samples import from_torch
+from tests.rules.samples import from_modules, from_torch
 from tests.rules.simulate import Sample, Unsuitable
 
 RESULT = Path(__file__).with_name("sweep_result.txt")
@@ -103,7 +103,7 @@ def sweep(samples: Iterable[Sample], *, assignments: int, ranks: Iterable[int], 
 
 def all_samples(limit: int) -> Iterator[Sample]:
     """Our samples, and so many of torch's per operation."""
-    return chain(own(), from_torch(limit))
+    return chain(own(), from_modules(limit), from_torch(limit))
 
 
 def _summary(report: Report, seconds: float, command: str) -> str:

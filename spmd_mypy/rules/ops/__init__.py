@@ -96,8 +96,10 @@ _FOREACH_SCALARS: Final = (("scalar", "other"), ("scalars", "other"))
 # Where an operation is found; its row is under what follows the first part of that, or under the last name.
 _PREFIXES: Final = (
     "Tensor.", "torch.nn.functional.", "torch._C._nn.", "torch.linalg.", "torch.fft.", "torch.special.",
-    "torch.nn.init.", "torch.nn.utils.rnn.", "torch.nn.utils.", "torch.autograd.", "torch.nn.attention.flex_attention.",
-    "torch.nn.parameter.", "torch.nn.", "torch.sparse.", "torch.", "builtins.", "copy.",
+    "torch.nn.init.", "torch.nn.utils.rnn.", "torch.nn.utils.clip_grad.", "torch.nn.utils.convert_parameters.",
+    "torch.nn.utils.fusion.", "torch.nn.utils.", "torch.autograd.", "torch.nn.attention.flex_attention.",
+    "torch.nn.parameter.", "torch.nn.", "torch.sparse.", "torch.functional.", "torch._lowrank.", "torch._lobpcg.",
+    "torch._linalg_utils.", "torch.amp.grad_scaler.", "torch.", "builtins.", "copy.",
 )  # fmt: skip
 _MODULE_PREFIXES: Final = ("torch.nn.modules.", "torch.nn.")
 

@@ -13,6 +13,7 @@ nn.Parameter nn.parameter.Parameter nn.parameter.UninitializedParameter: linear(
 nn.Buffer nn.parameter.Buffer nn.parameter.UninitializedBuffer: linear(data) pointwise
 autograd.grad: loss(outputs) -> dual
     if grad_outputs: shape(outputs, grad_outputs) -> dual
+grad_scaler.GradScaler.scale: linear(outputs) pointwise
 
 # torch.nn.utils.
 clip_grad_norm clip_grad_norm_: nonlinear(parameters)
