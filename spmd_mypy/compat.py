@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 from mypy import errors as mypy_errors
 from mypy.errorcodes import ErrorCode
+from mypy.literals import literal_hash
 from mypy.message_registry import ErrorMessage
 from mypy.nodes import (
     ARG_POS,
@@ -113,15 +114,18 @@ def _guard(new: Type) -> TypeGuardedType:
     return _guards.setdefault(new, TypeGuardedType(new))
 
 
-def retype(api: Any, expression: Expression, new: Type) -> bool:
+def retype(api: Any, expression: Expression, new: Type, *, outside: bool = False) -> bool:
     """Give the variable ``expression`` the type ``new`` from here on, even where it does not fit the declared one.
 
-    Works for names, attributes and literal indices (mypy's binder); False where it could not be done.
+    Works for names, attributes and literal indices (mypy's binder); False where it could not be done.  With
+    ``outside`` the type also holds after the comprehension around the call, whose bindings mypy drops.
     """
     if not private_parts():
         return False
     try:
         api.binder.put(expression, _guard(new))
+        if outside and len(api.binder.frames) > 1:
+            api.binder._put(literal_hash(expression), _guard(new), True, -2)
     except (AttributeError, TypeError):
         return False
     return True

@@ -70,6 +70,12 @@ def meshes_meet(op: str, one: str, other: str, axes: Sequence[str]) -> Text:
     return text, (f"say what one of them is on the other's mesh: reinterpret_mesh({other}, {{...}})",)
 
 
+def foreign_axis(op: str, name: str, here: str, axis: str) -> Text:
+    """A collective over an axis of another mesh than its tensor's."""
+    text = f"{op} over {axis}: {name} is laid out over {here}, an axis of another mesh"
+    return text, (f"say what it is on that mesh first: reinterpret_mesh({name}, {{{axis}: ...}})",)
+
+
 def uniform(name: str, kind: AxisType, claimed: AxisType, axis: str) -> Text:
     """A tensor that is one thing over a whole mesh is that over every mesh of the same ranks."""
     return (

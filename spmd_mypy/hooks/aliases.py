@@ -11,6 +11,7 @@ from mypy.nodes import (
     CastExpr,
     ConditionalExpr,
     DictExpr,
+    DictionaryComprehension,
     Expression,
     GeneratorExpr,
     IndexExpr,
@@ -94,8 +95,8 @@ def _inside(e: Expression) -> list[Expression]:
         return [e.left, e.right]
     if isinstance(e, ListComprehension):
         e = e.generator
-    if isinstance(e, GeneratorExpr):
-        return [e.left_expr, *e.sequences]
+    if isinstance(e, GeneratorExpr | DictionaryComprehension):
+        return [e.left_expr if isinstance(e, GeneratorExpr) else e.value]
     if isinstance(e, StarExpr | CastExpr):
         return [e.expr]
     return [e.target, e.value] if isinstance(e, AssignmentExpr) else []

@@ -21,8 +21,10 @@ from mypy.types import (
 from spmd_mypy import codes, messages
 from spmd_mypy.fullnames import GROUP, MESH_AXIS, SHARD
 from spmd_mypy.hooks import branches
-from spmd_mypy.hooks.arguments import option
+from spmd_mypy.hooks.arguments import Operand, option
 from spmd_mypy.hooks.base import Workbench
+from spmd_mypy.hooks.meshes import report_foreign
+from spmd_mypy.hooks.pending import report_use
 from spmd_mypy.layout import axis_type, is_tensor, unknown_type
 from spmd_mypy.rules import collectives as table
 from spmd_mypy.rules import kinds
@@ -30,6 +32,7 @@ from spmd_mypy.rules.kinds import AxisType
 
 UNKNOWN_AXIS: Final = -1
 WRONG_AXIS: Final = -2
+_ONE_WAY: Final = frozenset({"broadcast", "shift"})  # without src to choose from
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,12 +121,20 @@ class Collectives:
 
     def call(self, op: str, ctx: FunctionContext) -> Type:
         """``op(x, axis, *, src, dst)``."""
+        src, dst = self._ends(ctx, op)
+        return self.move(ctx, op, src, dst)
+
+    def move(
+        self, ctx: FunctionContext, op: str, src: AxisType | None, dst: AxisType | None, *, keeps: bool = False
+    ) -> Type:
+        """The result of taking ``x`` from ``src`` to ``dst`` over ``axis``; with ``keeps`` it stays what it is."""
         x, axis = given(ctx, "x"), given(ctx, "axis")
         if x is None or axis is None:
             return ctx.default_return_type
         index = self.axes.read(ctx.api, axis, op)
-        src, dst = self._ends(ctx, op)
-        if index == UNKNOWN_AXIS:
+        operand = Operand("x", x.type, x.expression)
+        foreign = index >= 0 and report_foreign(self.bench, ctx.api, ctx.context, op, operand, index)
+        if index == UNKNOWN_AXIS or foreign or report_use(self.bench, ctx.api, ctx.context, [operand]):
             return self._with(ctx, [unknown_type()])
         row = self._row(ctx, op, src, dst)
         if isinstance(x.type, UnionType):
@@ -134,7 +145,7 @@ class Collectives:
         results = []
         for member in members:
             fits = self._check(ctx, op, member, x, index, src, dst) if index >= 0 and index not in open_axes else True
-            after = self._after(ctx, member, index, src, dst) if row and fits and index >= 0 else None
+            after = self._after(member, index, dst, keeps) if row and fits and index >= 0 else None
             results.append(self._result(ctx, member, index, after))
         return make_simplified_union(results) if len(results) > 1 else results[0]
 
@@ -155,7 +166,7 @@ class Collectives:
 
     def _row(self, ctx: FunctionContext, op: str, src: AxisType | None, dst: AxisType | None) -> bool:
         """Whether the table has the pair; reports it where not."""
-        if src is None or dst is None:
+        if src is None or dst is None or op in _ONE_WAY:
             return True
         expert_argument = given(ctx, "expert_mode")
         expert = option(ctx.api, expert_argument.expression) if expert_argument is not None else False
@@ -183,11 +194,10 @@ class Collectives:
         self.bench.fail(ctx.api, ctx.context, codes.SHARD if shard else codes.COLLECTIVE, text, notes)
         return False
 
-    def _after(
-        self, ctx: FunctionContext, member: ProperType, index: int, src: AxisType | None, dst: AxisType | None
-    ) -> AxisType | None:
-        """The type on the axis afterwards; a tensor that is known to be a shard stays one where nothing moves it."""
-        return dst
+    def _after(self, member: ProperType, index: int, dst: AxisType | None, keeps: bool) -> AxisType | None:
+        """The type on the axis afterwards."""
+        layout = self.layouts.read(member) if keeps else None
+        return layout[index] if layout is not None else dst
 
     def _result(self, ctx: FunctionContext, member: ProperType, index: int, after: AxisType | None) -> Type:
         if not is_tensor(member):

@@ -14,6 +14,7 @@ from spmd_mypy.hooks.assertions import Assertions
 from spmd_mypy.hooks.base import Workbench
 from spmd_mypy.hooks.flow import Flow
 from spmd_mypy.hooks.groups import Groups
+from spmd_mypy.hooks.moves import Moves
 from spmd_mypy.hooks.pending import WORK, Handles
 from spmd_mypy.hooks.variables import Variables
 from spmd_mypy.rules import raw
@@ -30,6 +31,7 @@ class FlowTable:
         self.variables = Variables(bench)
         self.handles = Handles(bench, self.variables)
         self.flow = Flow(bench, self.groups, self.variables, self.handles)
+        self.moves = Moves(bench, self.variables)
         self.assertions = Assertions(bench, self.variables)
 
     def functions(self) -> Table:
@@ -37,6 +39,8 @@ class FlowTable:
         table: Table = {name: partial(self.flow.call, name.rpartition(".")[2], row) for name, row in raw.ROWS.items()}
         table[groups.INIT_DEVICE_MESH] = self.groups.init_device_mesh
         table[groups.DEVICE_MESH] = self.groups.init_device_mesh
+        for name in ("all_reduce", "broadcast", "shift"):
+            table[f"{RUNTIME}.collectives.{name}"] = getattr(self.moves, name)
         for name in ("assert_type", "mutate_type", "reinterpret_mesh"):
             table[f"{RUNTIME}.local.{name}"] = getattr(self.assertions, name)
         return table | self._configured(self.groups.call)

@@ -7,7 +7,7 @@ the resulting layout into the type that mypy inferred.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
 from typing import Any, Final
@@ -19,8 +19,9 @@ from mypy.types import AnyType, FunctionLike, Instance, NoneType, Type, UnionTyp
 
 from spmd_mypy import compat
 from spmd_mypy.hooks import branches, untyped
-from spmd_mypy.hooks.arguments import AUGMENTED, AnyCall, Operand, argument, base_of, operands
+from spmd_mypy.hooks.arguments import AUGMENTED, AnyCall, Operand, base_of, layout_of, operands
 from spmd_mypy.hooks.base import Workbench
+from spmd_mypy.hooks.meshes import report_clash
 from spmd_mypy.hooks.pending import report_use
 from spmd_mypy.layout import has_layout, is_tensor, same_type_variable, unknown_type
 from spmd_mypy.messages import violation_message
@@ -37,6 +38,7 @@ class Operations:
     def __init__(self, bench: Workbench) -> None:
         self.bench = bench
         self.layouts = bench.layouts
+        self._judged: dict[object, Judged] = {}
 
     # ---- entry points
 
@@ -75,20 +77,30 @@ class Operations:
 
     def infer(self, site: Site, default: Type) -> Type:
         """The type of what ``site`` gives, ``default`` with layouts put in; reports what the rules refuse."""
-        if report_use(self.bench, site.api, site.context, site.operands, site.op):
+        used = report_use(self.bench, site.api, site.context, site.operands, site.op)
+        if used or report_clash(self.bench, site.api, site.context, site.op, site.operands):
             return self.layouts.put(default, [unknown_type()])
-        tensors = [o.type for o in site.operands if not o.number]
-        variable = same_type_variable(tensors) if tensors else None
-        if variable is not None:
-            return self.layouts.put(default, [variable])
-        results: list[Type] = []
+        if not any(isinstance(o.type, UnionType) for o in site.operands):
+            return self._one(site, site.operands, default, set())
         reported: set[tuple[str, int]] = set()
-        for members in self._members(site):
-            verdict = self._judge(site, members)
-            self._report(site, members, verdict, reported)
-            self._mutate(site, verdict)
-            results.append(self._result(site, verdict, default))
+        results = [self._one(site, members, default, reported) for members in self._members(site)]
         return make_simplified_union(results) if len(results) > 1 else results[0]
+
+    def _one(self, site: Site, members: list[Operand], default: Type, reported: set[tuple[str, int]]) -> Type:
+        """The result for one choice of union members."""
+        layouts = [layout_of(self.layouts, o) for o in members]
+        if all(layout is None or layout is self.layouts.unknown for layout in layouts):
+            tensors = [o.type for o in members if not o.number]
+            variable = same_type_variable(tensors) if tensors else None
+            if variable is not None:
+                return self.layouts.put(default, [variable])
+        judged = self._judge(site, members, layouts)
+        site.arguments = judged.call.arguments
+        if judged.verdict.violations:
+            self._report(site, members, judged.verdict, reported)
+        if judged.verdict.mutations:
+            self._mutate(site, judged.verdict)
+        return self._result(site, judged, default)
 
     def _members(self, site: Site) -> Iterator[list[Operand]]:
         """Every combination of the members of unions among the operands."""
@@ -105,12 +117,18 @@ class Operations:
         for members in product(*choices):
             yield list(members)
 
-    def _judge(self, site: Site, members: list[Operand]) -> Verdict:
-        arguments = tuple(argument(self.layouts, o) for o in members)
-        site.arguments = arguments
+    def _judge(self, site: Site, members: list[Operand], layouts: list[Layout | None]) -> Judged:
+        """The rules' verdict; calls repeat, and equal layouts are one object, so that a look-up is cheap."""
         grad = self.bench.gradients_on(site.api, site.context)
-        call = Call(site.op, arguments, site.options, grad)
-        return rules.judge(call, axes=self.layouts.size, rng=self.bench.config.rng)
+        parts = [(o.param, o.value if o.number else id(layout)) for o, layout in zip(members, layouts, strict=True)]
+        key = (site.op, grad, tuple(parts), tuple(site.options.items()))
+        judged = self._judged.get(key)
+        if judged is None:
+            arguments = tuple(Argument(o.param, layout, o.value) for o, layout in zip(members, layouts, strict=True))
+            call = Call(site.op, arguments, site.options, grad)
+            verdict = rules.judge(call, axes=self.layouts.size, rng=self.bench.config.rng)
+            judged = self._judged[key] = Judged(call, verdict)
+        return judged
 
     def _report(self, site: Site, members: list[Operand], verdict: Verdict, reported: set[tuple[str, int]]) -> None:
         for violation in verdict.violations:
@@ -175,13 +193,21 @@ class Operations:
 
     # ---- results
 
-    def _result(self, site: Site, verdict: Verdict, default: Type) -> Type:
-        written = [self.layouts.write(layout) for layout in verdict.results]
+    def _result(self, site: Site, judged: Judged, default: Type) -> Type:
+        written = [self.layouts.write(layout) for layout in judged.verdict.results]
         if isinstance(get_proper_type(default), AnyType):
             default = untyped.result(self.layouts, site.op, default, len(written) > 1)
         if not written or isinstance(get_proper_type(default), NoneType):
             return default
         return self.layouts.put(default, written)
+
+
+@dataclass(slots=True)
+class Judged:
+    """A call and the verdict on it."""
+
+    call: Call
+    verdict: Verdict
 
 
 def _fallback_text(o: Operand) -> str:

@@ -19,6 +19,7 @@ from mypy.nodes import (
     CallExpr,
     ClassDef,
     Decorator,
+    DictionaryComprehension,
     Expression,
     ForStmt,
     FuncDef,
@@ -63,8 +64,8 @@ class Definition:
     """One binding of a variable.
 
     ``value`` is what it is bound to (None where that is no expression: ``with f() as x``); ``part`` says that it is
-    bound to an element of ``value`` (unpacking, a loop).  ``line`` and ``end`` are the statement's, ``path`` the
-    blocks around it that may be skipped.
+    bound to an element of ``value`` (unpacking, a loop).  ``line`` is the statement's, ``path`` the blocks around it
+    that may be skipped; ``inner`` that it holds within its statement already (a comprehension, a walrus).
     """
 
     target: Expression
@@ -72,8 +73,8 @@ class Definition:
     value: Expression | None
     part: bool
     line: int
-    end: int
     path: Path
+    inner: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +103,8 @@ class Scope:
         self._readers: dict[type, Callable[[Any], None]] = {
             IfStmt: self._if, MatchStmt: self._match, WithStmt: self._with, TryStmt: self._try, ForStmt: self._for,
             WhileStmt: self._while, AssignmentStmt: self._assignment, AssignmentExpr: self._walrus,
-            GeneratorExpr: self._generator, AsPattern: self._as_pattern, CallExpr: self._call, Block: self._block,
+            GeneratorExpr: self._comprehension, DictionaryComprehension: self._comprehension,
+            AsPattern: self._as_pattern, CallExpr: self._call, Block: self._block,
             FuncDef: self._skip, ClassDef: self._skip, Decorator: self._skip, OverloadedFuncDef: self._skip,
         }  # fmt: skip
         self._run(statements)
@@ -207,11 +209,11 @@ class Scope:
 
     def _walrus(self, node: AssignmentExpr) -> None:
         self._inside(node)
-        self._bind(node.target, node.value, False)
+        self._bind(node.target, node.value, False, inner=True)
 
-    def _generator(self, node: GeneratorExpr) -> None:
+    def _comprehension(self, node: GeneratorExpr | DictionaryComprehension) -> None:
         for index, sequence in zip(node.indices, node.sequences, strict=True):
-            self._bind(index, sequence, True)
+            self._bind(index, sequence, True, inner=True)
         self._inside(node)
 
     def _as_pattern(self, node: AsPattern) -> None:
@@ -219,18 +221,17 @@ class Scope:
             self._bind(node.name, None, False)
         self._inside(node)
 
-    def _bind(self, target: Expression, value: Expression | None, part: bool) -> None:
+    def _bind(self, target: Expression, value: Expression | None, part: bool, *, inner: bool = False) -> None:
         if isinstance(target, TupleExpr | ListExpr):
-            for inner, bound, is_part in _unpack(target.items, value, part):
-                self._bind(inner, bound, is_part)
+            for item, bound, is_part in _unpack(target.items, value, part):
+                self._bind(item, bound, is_part, inner=inner)
             return
         if isinstance(target, StarExpr):
-            self._bind(target.expr, value, True)
+            self._bind(target.expr, value, True, inner=inner)
             return
         key = key_of(target)
         if key is not None:
-            at = self._at
-            self.definitions.append(Definition(target, key, value, part, at.line, at.end, at.path))
+            self.definitions.append(Definition(target, key, value, part, self._at.line, self._at.path, inner))
 
     # ---- questions
 
@@ -247,7 +248,8 @@ class Scope:
         here = self._place(line)
         mine = [d for d in self.definitions if d.key == key]
         found: list[Definition] = []
-        for d in sorted((d for d in mine if d.line < here.line), key=lambda d: d.line, reverse=True):
+        before = [d for d in mine if d.line < here.line or (d.inner and d.line == here.line)]
+        for d in sorted(before, key=lambda d: d.line, reverse=True):
             if self._apart(d.path, here.path):
                 continue
             found.append(d)
@@ -268,7 +270,11 @@ class Scope:
     def _later(self, mine: list[Definition], here: Place, after: Path) -> list[Definition]:
         """Bindings further down in a loop around ``here`` that comes round again."""
         loops = [block for block in here.path[len(after) :] if block in self._loops]
-        return [d for d in mine if d.line >= here.line and any(block in d.path for block in loops)]
+        return [d for d in mine if d.line >= here.line and not d.inner and any(block in d.path for block in loops)]
+
+    def in_comprehension(self, key: Key, line: int) -> bool:
+        """Whether the variable is one of a comprehension at ``line``, which mypy checks more than once."""
+        return any(d.inner and d.part for d in self.reaching(key, line)[0])
 
 
 def _unpack(

@@ -88,14 +88,14 @@ class Variables:
             return variable.node.type
         return compat.stored_type(api, variable)
 
-    def retype(self, api: Any, variable: Expression, change: Change) -> None:
-        """Change the type of a variable from here on."""
+    def retype(self, api: Any, variable: Expression, change: Change, *, outside: bool = False) -> None:
+        """Change the type of a variable from here on; ``outside``: also behind the comprehension around."""
         t = self.current(api, variable)
         if t is None:
             return
         new = self.changed(t, change)
         if get_proper_type(new) != get_proper_type(t):
-            compat.retype(api, variable, new)
+            compat.retype(api, variable, new, outside=outside)
 
     # ---- writing
 
@@ -112,15 +112,21 @@ class Variables:
         others = self._aliases(api).of(target, write.context.line)
         if isinstance(target, IndexExpr):
             others += roots(target.base, self._type_of(api))
-        self._forget(write, others)
-        self.retype(api, target, change)
+        inside = self._in_comprehension(api, target, write.context.line)
+        self._forget(write, others, outside=inside)
+        if not inside:
+            self.retype(api, target, change)
 
-    def _forget(self, write: Write, variables: list[Expression]) -> None:
+    def _in_comprehension(self, api: Any, target: Expression, line: int) -> bool:
+        key = key_of(target)
+        return key is not None and self.bench.scopes.around(api).in_comprehension(key, line)
+
+    def _forget(self, write: Write, variables: list[Expression], *, outside: bool = False) -> None:
         """What shares memory with a written tensor is unknown."""
         change = self.forgetting(write.axes)
         for variable in variables:
             for other in (variable, *self._aliases(write.api).of(variable, write.context.line)):
-                self.retype(write.api, other, change)
+                self.retype(write.api, other, change, outside=outside)
 
     def _is_part(self, api: Any, target: Expression) -> bool:
         """Whether ``target`` is a view into a tensor variable: ``x[0]``, ``x.data``."""
