@@ -65,14 +65,19 @@ class Config:
     configuration: str | None = None
     flags: Mapping[str, Any] = field(default_factory=dict)
     size_one: frozenset[int] = frozenset()
+    by_text: dict[str, int] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        self.by_text.update({axis.name: i for i, axis in enumerate(self.axes)})
+        self.by_text.update({axis.fullname: i for i, axis in enumerate(self.axes)})
 
     def by_name(self, name: str) -> int | None:
         """The index of the axis called ``name`` (``"tp"``), or None."""
-        return next((i for i, axis in enumerate(self.axes) if axis.name == name), None)
+        return self.by_text.get(name) if "." not in name else None
 
     def by_fullname(self, fullname: str) -> int | None:
         """The index of the axis whose class is ``fullname``, or None."""
-        return next((i for i, axis in enumerate(self.axes) if axis.fullname == fullname), None)
+        return self.by_text.get(fullname)
 
     def names(self) -> str:
         """All axis names, for messages."""

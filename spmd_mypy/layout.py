@@ -103,10 +103,13 @@ class Layouts:
     def __init__(self, config: Config, lookup: Lookup) -> None:
         self.config = config
         self.size = len(config.axes)
-        self.unknown: Layout = (None,) * self.size
+        self._interned: dict[Layout, Layout] = {}
+        self.unknown: Layout = self.intern((None,) * self.size)
         self._lookup = lookup
         self._anchor: object = None
-        self._tuples: dict[Layout, TupleType] = {}
+        # What ``write`` made, by the layout's identity, and back: reading needs no look at the slots then.
+        self._written: dict[int, tuple[Layout, Type]] = {}
+        self._read: dict[int, tuple[TupleType, Layout]] = {}
 
     def info(self, fullname: str) -> TypeInfo | None:
         """The class called ``fullname``, if the build has loaded it."""
@@ -118,7 +121,7 @@ class Layouts:
     def read(self, t: Type) -> Layout | None:
         """The layout of a tensor, or None where ``t`` is no tensor.
 
-        Of a union of tensors: what all members agree on, slot by slot.
+        Of a union of tensors: what all members agree on, slot by slot.  Equal layouts are the same object.
         """
         t = get_proper_type(t)
         if isinstance(t, UnionType):
@@ -129,17 +132,24 @@ class Layouts:
         argument = get_proper_type(argument)
         if not isinstance(argument, TupleType) or len(argument.items) != self.size:
             return self.unknown
-        layout = tuple(axis_type(item) for item in argument.items)
+        known = self._read.get(id(argument))
+        if known is not None and known[0] is argument:
+            return known[1]
+        layout = self.intern(tuple(axis_type(item) for item in argument.items))
         if self.config.size_one:
-            return tuple(None if i in self.config.size_one else kind for i, kind in enumerate(layout))
+            layout = self.intern(tuple(None if i in self.config.size_one else kind for i, kind in enumerate(layout)))
         return layout
+
+    def intern(self, layout: Layout) -> Layout:
+        """The one object that stands for ``layout``."""
+        return self._interned.setdefault(layout, layout)
 
     def _read_union(self, t: UnionType) -> Layout | None:
         layouts = [self.read(item) for item in t.relevant_items()]
         known = [layout for layout in layouts if layout is not None]
         if not known or len(known) != len(layouts):
             return None
-        return tuple(column[0] if len(set(column)) == 1 else None for column in zip(*known, strict=True))
+        return self.intern(tuple(c[0] if len(set(c)) == 1 else None for c in zip(*known, strict=True)))
 
     def open_axes(self, t: Type) -> frozenset[int]:
         """Axes on which ``t``, a tensor or a union of tensors, has a member of unknown type."""
@@ -187,16 +197,23 @@ class Layouts:
         """The layout argument for ``layout``; plain Any where nothing is known."""
         anchor = self.info(f"{TYPES}.Varying")
         if anchor is not self._anchor:  # another build: its classes are other objects
-            self._anchor, self._tuples = anchor, {}
-        found = self._tuples.get(layout)
-        if found is None:
-            if anchor is None or all(kind is None for kind in layout):
-                return unknown_type()
-            made = self.tuple_of([self.slot(i, kind) for i, kind in enumerate(layout)])
-            if not isinstance(made, TupleType):
-                return made
-            found = self._tuples[layout] = made
-        return found
+            self._anchor, self._written, self._read = anchor, {}, {}
+        known = self._written.get(id(layout))
+        if known is not None and known[0] is layout:
+            return known[1]
+        interned = self.intern(layout)
+        if interned is not layout:
+            return self.write(interned)
+        made = self._make(layout) if anchor is not None else unknown_type()
+        self._written[id(layout)] = (layout, made)
+        if isinstance(made, TupleType) and not self.config.size_one:
+            self._read[id(made)] = (made, layout)
+        return made
+
+    def _make(self, layout: Layout) -> Type:
+        if all(kind is None for kind in layout):
+            return unknown_type()
+        return self.tuple_of([self.slot(i, kind) for i, kind in enumerate(layout)])
 
     def put(self, t: Type, results: Sequence[Type]) -> Type:
         """``t`` with its tensors' layout arguments replaced.

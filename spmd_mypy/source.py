@@ -10,16 +10,26 @@ _LIMIT: Final = 40
 
 
 @lru_cache(maxsize=8)
-def _read(path: str, stamp: float) -> tuple[str, ...]:
-    return tuple(Path(path).read_text(encoding="utf-8").splitlines())
+def _read(path: str, stamp: float) -> str:
+    return Path(path).read_text(encoding="utf-8")
 
 
-def lines_of(path: str) -> tuple[str, ...]:
-    """The lines of a file; none where it cannot be read.  Read anew when the file has changed."""
+@lru_cache(maxsize=8)
+def _lines(text: str) -> tuple[str, ...]:
+    return tuple(text.splitlines())
+
+
+def text_of(path: str) -> str | None:
+    """The text of a file; None where it cannot be read.  Read anew when the file has changed."""
     try:
         return _read(path, Path(path).stat().st_mtime)
     except (OSError, UnicodeDecodeError):
-        return ()
+        return None
+
+
+def lines_of(path: str) -> tuple[str, ...]:
+    """The lines of a file; none where it cannot be read."""
+    return _lines(text_of(path) or "")
 
 
 def slice_of(path: str, line: int, column: int, end_line: int | None, end_column: int | None) -> str | None:

@@ -34,20 +34,23 @@ from mypy.nodes import (
     Var,
 )
 from mypy.plugin import FunctionContext, MethodContext
-from mypy.types import Instance, LiteralType, ProperType, Type, UnionType, get_proper_type
+from mypy.types import Instance, LiteralType, NoneType, ProperType, Type, UnionType, get_proper_type
 
 from spmd_mypy import compat
+from spmd_mypy.fullnames import GENERIC_TENSORS
 from spmd_mypy.layout import Layouts, is_tensor, tensors_in
-from spmd_mypy.rules.call import UNKNOWN, Argument, Name, OptionValue
+from spmd_mypy.rules.call import UNKNOWN, Name, OptionValue
 from spmd_mypy.rules.kinds import AxisType, Layout
 
 AnyCall: TypeAlias = FunctionContext | MethodContext
 
 _NUMBERS: Final = frozenset({"builtins.int", "builtins.float", "builtins.bool", "builtins.complex"})
+_PLAIN: Final = frozenset({"builtins.str", "torch._C.dtype", "torch._C.device", "torch._C.layout"})
+_STARRED: Final = frozenset({ARG_STAR, ARG_STAR2})
 _CONSTANTS: Final[dict[str, OptionValue]] = {"builtins.True": True, "builtins.False": False, "builtins.None": None}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Operand:
     """One tensor or number among a call's arguments, with the expression it comes from.
 
@@ -63,26 +66,35 @@ class Operand:
 
 # ---- literal options
 
+_LITERALS: Final = (IntExpr, StrExpr, FloatExpr)
+_DISPLAYS: Final = (ListExpr, TupleExpr, SetExpr)
+_SEQUENCES: Final = (TupleExpr, ListExpr)
+
 
 def option(api: Any, expression: Expression) -> OptionValue:
     """The value of an argument that holds no tensor, as far as it can be read from the source or its type."""
-    if isinstance(expression, IntExpr | StrExpr | FloatExpr):
+    if isinstance(expression, _LITERALS):
         return expression.value
     if isinstance(expression, UnaryExpr) and expression.op == "-":
         value = option(api, expression.expr)
-        return -value if isinstance(value, int | float) else UNKNOWN
-    if isinstance(expression, TupleExpr | ListExpr):
-        return tuple(option(api, item) for item in expression.items)
+        return -value if isinstance(value, (int, float)) else UNKNOWN
+    if isinstance(expression, _SEQUENCES):
+        return tuple([option(api, item) for item in expression.items])
     if isinstance(expression, SliceExpr):
         return Name("builtins.slice")
     if isinstance(expression, RefExpr):
-        if expression.fullname in _CONSTANTS:
-            return _CONSTANTS[expression.fullname]
-        value = _literal(compat.stored_type(api, expression))
-        if value is UNKNOWN and expression.fullname.startswith("torch."):
-            return Name(public_name(expression.fullname))
-        return value
+        return _reference(api, expression)
     return _literal(compat.stored_type(api, expression))
+
+
+def _reference(api: Any, expression: RefExpr) -> OptionValue:
+    fullname = expression.fullname
+    if fullname in _CONSTANTS:
+        return _CONSTANTS[fullname]
+    value = _literal(compat.stored_type(api, expression))
+    if value is UNKNOWN and fullname.startswith("torch."):
+        return Name(public_name(fullname))
+    return value
 
 
 def public_name(fullname: str) -> str:
@@ -128,7 +140,7 @@ def leaves(api: Any, param: str, t: Type, expression: Expression | None) -> Iter
     """
     t = get_proper_type(t)
     if expression is not None and not is_tensor(t):
-        if isinstance(expression, ListExpr | TupleExpr | SetExpr):
+        if isinstance(expression, _DISPLAYS):
             for item in expression.items:
                 inner = item.expr if isinstance(item, StarExpr) else item
                 found = compat.stored_type(api, inner)
@@ -169,20 +181,42 @@ def operands(op: str, ctx: AnyCall) -> tuple[list[Operand], dict[str, OptionValu
     options: dict[str, OptionValue] = {}
     method = isinstance(ctx, MethodContext)
     if isinstance(ctx, MethodContext):
-        found.extend(leaves(ctx.api, "self", ctx.type, receiver_of(op, ctx.context)))
-    nameless = _NAMELESS.get(op.rpartition(".")[2], _NAMELESS_METHOD if method else _NAMELESS_FUNCTION)
-    for at, (name, types, kinds, expressions, given) in enumerate(
-        zip(ctx.callee_arg_names, ctx.arg_types, ctx.arg_kinds, ctx.args, ctx.arg_names, strict=False)
-    ):
-        for t, kind, expression, keyword in zip(types, kinds, expressions, given, strict=False):
-            expression = _written(op, ctx.context, expression)
+        _place(ctx.api, "self", ctx.type, receiver_of(op, ctx.context), found, {})
+    special = op.rpartition(".")[2]
+    nameless = _NAMELESS.get(special, _NAMELESS_METHOD if method else _NAMELESS_FUNCTION)
+    for at, types in enumerate(ctx.arg_types):
+        name = ctx.callee_arg_names[at] if at < len(ctx.callee_arg_names) else None
+        for t, kind, expression, keyword in zip(
+            types, ctx.arg_kinds[at], ctx.args[at], ctx.arg_names[at], strict=False
+        ):
             param = name or keyword or (nameless[at] if at < len(nameless) else "")
-            starred = kind in (ARG_STAR, ARG_STAR2)
-            here = list(leaves(ctx.api, param, t, None if starred else expression))
-            found.extend(here)
-            if not any(not operand.number for operand in here):
-                options[param] = UNKNOWN if starred else option(ctx.api, expression)
+            if kind in _STARRED:
+                found.extend(leaves(ctx.api, param, t, None))
+                options.setdefault(param, UNKNOWN)
+            else:
+                _place(ctx.api, param, t, _written(special, ctx.context, expression), found, options)
     return found, options
+
+
+def _place(
+    api: Any, param: str, t: Type, expression: Expression | None, found: list[Operand], options: dict[str, OptionValue]
+) -> None:
+    """Add one argument to the operands or the options, or, for numbers, to both."""
+    t = get_proper_type(t)
+    name = t.type.fullname if isinstance(t, Instance) else ""
+    if name in GENERIC_TENSORS:
+        found.append(Operand(param, t, expression))
+    elif name in _NUMBERS:
+        value = option(api, expression) if expression is not None else UNKNOWN
+        found.append(Operand(param, t, expression, True, value))
+        options[param] = value
+    elif name in _PLAIN or isinstance(t, NoneType):
+        options[param] = option(api, expression) if expression is not None else UNKNOWN
+    else:
+        here = list(leaves(api, param, t, expression))
+        found.extend(here)
+        if all(operand.number for operand in here):
+            options[param] = option(api, expression) if expression is not None else UNKNOWN
 
 
 def receiver_of(op: str, context: Context) -> Expression | None:
@@ -201,10 +235,10 @@ def receiver_of(op: str, context: Context) -> Expression | None:
     return None
 
 
-def _written(op: str, context: Context, expression: Expression) -> Expression:
+def _written(special: str, context: Context, expression: Expression) -> Expression:
     """The operand as written: for ``__rsub__`` mypy puts a placeholder in the place of the left one."""
     if isinstance(expression, TempNode) and isinstance(context, OpExpr):
-        return context.left if op.rpartition(".")[2] in _REFLECTED else context.right
+        return context.left if special in _REFLECTED else context.right
     return expression
 
 
@@ -246,10 +280,11 @@ def layout_of(layouts: Layouts, operand: Operand) -> Layout | None:
     if any(kind is not None and kind.constant for kind in layout) and isinstance(operand.expression, NameExpr):
         declared = _declared(layouts, operand.expression)
         if declared is not None:
-            return tuple(
+            settled = tuple(
                 d if k is not None and d is not None and _declares(d, k) else k
                 for k, d in zip(layout, declared, strict=True)
             )
+            return layouts.intern(settled)
     return layout
 
 
@@ -263,8 +298,3 @@ def _declared(layouts: Layouts, expression: NameExpr) -> Layout | None:
     if isinstance(node, Var) and not node.is_inferred and node.type is not None:
         return layouts.read(node.type)
     return None
-
-
-def argument(layouts: Layouts, operand: Operand) -> Argument:
-    """The operand as the rules see it."""
-    return Argument(operand.param, layout_of(layouts, operand), operand.value)

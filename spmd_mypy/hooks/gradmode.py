@@ -22,8 +22,11 @@ from mypy.nodes import (
 
 from spmd_mypy.hooks.signatures import AUTOGRAD_METHODS, is_function
 
+from spmd_mypy.source import text_of
+
 _OFF: Final = ("no_grad", "inference_mode")
 _ON: Final = ("enable_grad",)
+_NAMES: Final = ("no_grad", "inference_mode", "enable_grad", "set_grad_enabled", "Function")
 _SET: Final = ("set_grad_enabled", "inference_mode")
 
 
@@ -94,6 +97,12 @@ def _ranges(tree: MypyFile) -> list[tuple[int, int, bool]]:
     return found
 
 
+def _mentions_mode(path: str) -> bool:
+    """Whether a module's text has any of the names at all: most have none, and a search beats a walk."""
+    text = text_of(path)
+    return text is None or any(name in text for name in _NAMES)
+
+
 class GradMode:
     """Answers whether gradients flow at a line of the module being checked; keeps one module's answer."""
 
@@ -107,7 +116,8 @@ class GradMode:
         if tree is None:
             return True
         if tree is not self._tree or tree.defs is not self._defs:
-            self._tree, self._defs, self._ranges = tree, tree.defs, _ranges(tree)
+            self._tree, self._defs = tree, tree.defs
+            self._ranges = _ranges(tree) if _mentions_mode(tree.path) else []
         mode, width = True, 1 << 60
         for start, end, value in self._ranges:
             if start <= line <= end and end - start <= width:
