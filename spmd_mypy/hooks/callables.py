@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from mypy.nodes import ARG_POS, ARG_STAR, ArgKind, CallExpr, Decorator, Expression, LambdaExpr, MemberExpr, RefExpr
+from mypy.nodes import ARG_POS, ARG_STAR, ArgKind, CallExpr, Decorator, Expression, LambdaExpr, MemberExpr, RefExpr, TupleExpr
 from mypy.plugin import FunctionContext, MethodContext, MethodSigContext
 from mypy.typeops import bind_self
 from mypy.types import (
@@ -115,10 +115,13 @@ class Callables:
         module, given = _actuals(ctx, "module"), _actuals(ctx, "args")
         if not module or not given or _actuals(ctx, "kwargs"):
             return ctx.default_return_type
-        only = given[0]
-        t = get_proper_type(only.type)
-        kind = ARG_STAR if isinstance(t, TupleType) else ARG_POS
-        return self._called(ctx, module[0], [_Actual(t, only.expression, kind, None)])
+        only, t = given[0], get_proper_type(given[0].type)
+        display = only.expression.items if isinstance(only.expression, TupleExpr) else []
+        if isinstance(t, TupleType) and len(display) == len(t.items):
+            parts = [_Actual(item, e, ARG_POS, None) for item, e in zip(t.items, display, strict=True)]
+        else:
+            parts = [_Actual(t, only.expression, ARG_STAR if isinstance(t, TupleType) else ARG_POS, None)]
+        return self._called(ctx, module[0], parts)
 
     def _called(self, ctx: FunctionContext, function: _Actual, given: Sequence[_Actual]) -> Type:
         t: Type = function.type
