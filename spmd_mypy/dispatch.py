@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
 from collections.abc import Callable, Mapping
 from functools import partial
-from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from mypy.errors import CompileError
 from mypy.options import Options
 from mypy.plugin import (
     AnalyzeTypeContext,
@@ -18,14 +14,12 @@ from mypy.plugin import (
     FunctionContext,
     MethodContext,
     MethodSigContext,
-    Plugin,
-    ReportConfigContext,
 )
 from mypy.plugins.default import DefaultPlugin
 from mypy.types import FunctionLike, Type
 
-from spmd_mypy import __version__, compat
-from spmd_mypy.config import ConfigError, load
+from spmd_mypy import compat
+from spmd_mypy.config import Config
 from spmd_mypy.fullnames import (
     GENERIC_TENSORS,
     GROUP,
@@ -46,11 +40,10 @@ from spmd_mypy.hooks.flow_table import FlowTable
 from spmd_mypy.hooks.gradients import Gradients
 from spmd_mypy.hooks.module_table import ModuleTable
 from spmd_mypy.hooks.operations import Operations
-from spmd_mypy.hooks.strict import Strict
 from spmd_mypy.hooks.signatures import STOCK
+from spmd_mypy.hooks.strict import Strict
+from spmd_mypy.layout import Lookup
 from spmd_mypy.rules.ops import known
-
-KEEP_INSTALLED: Final = "SPMD_MYPY_KEEP_INSTALLED"
 
 FunctionHook: TypeAlias = Callable[[FunctionContext], Type]
 MethodHook: TypeAlias = Callable[[MethodContext], Type]
@@ -75,29 +68,13 @@ _OPERATORS: Final = frozenset(
      "__getitem__", "__setitem__"}  # fmt: skip
 
 
-def _digest() -> str:
-    """A digest of the plugin's own files: mypy only looks at this one, caches must follow all."""
-    digest = hashlib.sha256(__version__.encode())
-    folder = Path(__file__).parent
-    for path in sorted(folder.rglob("*.py")):
-        if path.relative_to(folder).parts[0] != "cli":  # the command decides nothing
-            digest.update(path.read_bytes())
-    return digest.hexdigest()[:16]
-
-
-class SpmdPlugin(Plugin):
+class Dispatch:
     """Dispatch from mypy's hooks to the handlers in ``spmd_mypy.hooks``."""
 
-    def __init__(self, options: Options) -> None:
-        super().__init__(options)
-        try:
-            self.config = load(options.config_file)
-        except ConfigError as error:
-            raise CompileError([f"spmd-mypy: {error}"]) from None
-        self._data = [_digest(), repr(self.config)]
+    def __init__(self, config: Config, options: Options, lookup: Lookup) -> None:
+        self.config = config
         self._mypys = DefaultPlugin(options)
-        self._keep_installed = bool(os.environ.get(KEEP_INSTALLED))
-        self.bench = Workbench(self.config, options, self.lookup_fully_qualified)
+        self.bench = Workbench(self.config, options, lookup)
         self.annotations = Annotations(self.config, self.bench.layouts)
         self.operations = Operations(self.bench)
         self.collectives = Collectives(self.bench)
@@ -170,15 +147,6 @@ class SpmdPlugin(Plugin):
         return {name: self._guard(hook) for name, hook in hooks.items()}
 
     # ---- mypy's interface
-
-    def report_config_data(self, ctx: ReportConfigContext) -> Any:
-        """What a cache depends on: the plugin's code and configuration.
-
-        Who works on the plugin keeps the installed packages' caches from one change to the next (KEEP_INSTALLED).
-        """
-        if self._keep_installed and "site-packages" in ctx.path:
-            return self._data[1:]
-        return self._data
 
     def get_customize_class_mro_hook(self, fullname: str) -> Callable[[ClassDefContext], None] | None:
         """Make torch's tensor classes and containers of modules generic."""
