@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -50,7 +51,8 @@ def capture(
     can hold.
     """
     mode = compat.fake_mode()
-    fakes = _fakes(signature, mode, dynamic or {})
+    lengths = symbols.symbols(mode, signature.dims(), dynamic or {})
+    fakes = _fakes(signature, mode, lengths)
     recorder = Recorder()
     result: dict[str, Any] = {}
 
@@ -59,6 +61,7 @@ def capture(
         with recorder:
             returned = step(*args, **kwargs)
         leaves, result["tree"] = pytree.tree_flatten(returned)
+        _check_gradients(signature, tensors, leaves)
         result["outputs"], found = _split_outputs(leaves, returned)
         return found
 
@@ -69,18 +72,19 @@ def capture(
         raise
     except Exception as error:
         raise diagnosis.explain(error, recorder) from error
-    _check(step, graph, recorder, signature, fakes)
-    symbols.check_guards(mode, dynamic or {})
+    for tensor, origin in recorder.foreign.values():
+        raise CaptureError(diagnosis.foreign(step, tensor, origin))
+    symbols.check_guards(mode, lengths, dynamic or {})
     _name_axes(graph, mesh)
+    _name_inputs(graph, signature)
     graph.graph.eliminate_dead_code()
     graph.recompile()
     dump_tree(result["tree"], "the step's results")
     return Captured(graph, signature, fakes, mode, result["tree"], result["outputs"], _mutated(graph, signature))
 
 
-def _fakes(signature: Signature, mode: Any, dynamic: Mapping[str, Range]) -> list[torch.Tensor]:
+def _fakes(signature: Signature, mode: Any, sizes: Mapping[str, Any]) -> list[torch.Tensor]:
     """A fake tensor for each tensor of the signature."""
-    sizes = symbols.symbols(mode, signature.dims(), dynamic)
     fakes = []
     with mode:
         for leaf in signature.tensors:
@@ -123,25 +127,11 @@ def _split_outputs(leaves: list[Any], returned: Any) -> tuple[list[tuple[str, An
     return outputs, tensors
 
 
-def _check(
-    step: Callable[..., Any],
-    graph: torch.fx.GraphModule,
-    recorder: Recorder,
-    signature: Signature,
-    fakes: list[torch.Tensor],
-) -> None:
-    """Raise CaptureError for tensors that came in or stay behind other than as inputs and outputs."""
-    for tensor, origin in recorder.foreign.values():
-        raise CaptureError(diagnosis.foreign(step, tensor, origin))
-    returned = _output_nodes(graph)
-    for leaf, fake in zip(signature.tensors, fakes, strict=True):
-        if fake.grad is not None and diagnosis.node_of(graph, fake.grad) not in returned:
+def _check_gradients(signature: Signature, tensors: tuple[torch.Tensor, ...], leaves: list[Any]) -> None:
+    """Raise CaptureError for a gradient that stays in an input's ``.grad`` and is not returned."""
+    for leaf, tensor in zip(signature.tensors, tensors, strict=True):
+        if tensor.grad is not None and not any(tensor.grad is returned for returned in leaves):
             raise CaptureError(diagnosis.lost_gradient(leaf.name))
-
-
-def _output_nodes(graph: torch.fx.GraphModule) -> list[torch.fx.Node]:
-    (output,) = (node for node in graph.graph.nodes if node.op == "output")
-    return list(output.all_input_nodes)
 
 
 def _mutated(graph: torch.fx.GraphModule, signature: Signature) -> list[str]:
@@ -168,6 +158,14 @@ def _aliased(node: torch.fx.Node) -> Iterator[tuple[torch.fx.Node, bool]]:
         for value in given if isinstance(given, (list, tuple)) else (given,):
             if isinstance(value, torch.fx.Node):
                 yield value, argument.alias_info.is_write
+
+
+def _name_inputs(graph: torch.fx.GraphModule, signature: Signature) -> None:
+    """Call the graph's inputs as the user does: ``params['norm.weight']`` is ``params_norm_weight``."""
+    placeholders = [node for node in graph.graph.nodes if node.op == "placeholder"]
+    for node, leaf in zip(placeholders, signature.tensors, strict=True):
+        node._rename(re.sub(r"\W+", "_", leaf.name).strip("_"))
+        node.target = node.name
 
 
 def _name_axes(graph: torch.fx.GraphModule, mesh: Mapping[str, int]) -> None:

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import math
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any, Final
 from unittest import mock
@@ -35,6 +37,8 @@ _PARTS: Final = (
     ("torch.compiler", "_is_compiling_flag"),
     ("torch._C._distributed_c10d", "FakeProcessGroup._create_internal"),
 )
+
+_TRIED: Final = 10_000  # lengths that are tried one by one
 
 
 def require() -> None:
@@ -105,9 +109,14 @@ def proxy_graph() -> torch.fx.Graph | None:
 
 
 def fake_mode() -> Any:
-    """A fake-tensor mode with symbolic shapes, which lets real scalars pass (``torch.where(c, x, 0)`` makes one)."""
+    """A fake-tensor mode with symbolic shapes, which lets real scalars pass (``torch.where(c, x, 0)`` makes one).
+
+    A tensor's value is refused where Python asks for it.
+    """
     shapes = part("torch.fx.experimental.symbolic_shapes", "ShapeEnv")
-    return part("torch._subclasses", "FakeTensorMode")(shape_env=shapes(), allow_non_fake_inputs=True)
+    return part("torch._subclasses", "FakeTensorMode")(
+        shape_env=shapes(allow_scalar_outputs=False, allow_dynamic_output_shape_ops=False), allow_non_fake_inputs=True
+    )
 
 
 def cuda_driver() -> object:
@@ -122,9 +131,25 @@ def nccl_version() -> object:
     return read() if read is not None else "unknown"
 
 
-def always(env: Any, claim: Any) -> bool:
-    """Whether a claim about symbols holds for all lengths in their ranges."""
-    return str(env._maybe_evaluate_static(claim)) == "True"
+def always(claim: Any, ranges: Mapping[Any, tuple[int, int]]) -> bool:
+    """Whether a claim about symbols (a sympy expression) holds for all lengths in their ranges.
+
+    By interval arithmetic, else by trying all lengths, else no.
+    """
+    bounds = importlib.import_module("torch.utils._sympy.value_ranges")
+    limits = {symbol: bounds.ValueRanges(low, high) for symbol, (low, high) in ranges.items()}
+    found = bounds.bound_sympy(claim, limits)
+    if found.is_singleton():
+        return bool(found.lower)
+    free = [symbol for symbol in claim.free_symbols if symbol in ranges]
+    lengths = [range(ranges[symbol][0], ranges[symbol][1] + 1) for symbol in free]
+    if math.prod(map(len, lengths)) > _TRIED:
+        return False
+    return all(bool(claim.xreplace(dict(zip(free, map(_number, chosen), strict=True)))) for chosen in product(*lengths))
+
+
+def _number(value: int) -> Any:
+    return importlib.import_module("sympy").Integer(value)
 
 
 def torch_key() -> str:

@@ -118,11 +118,6 @@ def _name_in(step: Callable[..., Any], tensor: torch.Tensor) -> str:
     return ""
 
 
-def node_of(graph: torch.fx.GraphModule, tensor: Any) -> torch.fx.Node | None:
-    """The node whose value is this very tensor."""
-    return next((node for node in graph.graph.nodes if node.meta.get("val") is tensor), None)
-
-
 def lost_gradient(name: str) -> str:
     """For a backward() whose gradient is not returned."""
     return (

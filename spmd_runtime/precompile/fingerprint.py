@@ -17,6 +17,7 @@ import torch
 import spmd_mypy
 from spmd_runtime.precompile import compat
 from spmd_runtime.precompile.errors import StaleArtifactError
+from spmd_runtime.precompile.provenance import is_installed
 
 Fingerprint = dict[str, str]
 MISSING: Final = "(missing)"
@@ -90,7 +91,7 @@ def code_items(files: Mapping[str, str]) -> dict[str, dict[str, str]]:
     items = {}
     packages: Mapping[str, Any] | None = None
     for module, file in sorted(files.items()):
-        if "site-packages" in file:
+        if is_installed(file):
             packages = packages if packages is not None else importlib.metadata.packages_distributions()
             names = packages.get(module.partition(".")[0], [])
             items.update({f"package {name}": {"version": importlib.metadata.version(name)} for name in names})

@@ -40,8 +40,8 @@ def precompile(
 
     ``step`` is a function or a module's bound method, called as ``step(*inputs)``, or ``step(**inputs)`` where
     ``inputs`` is a dict.  Inputs and results are pytrees of tensors; inputs may be real, meta or fake tensors or
-    ``TensorSpec``.  A bound method of a module takes that module's parameters and buffers, by name, as a dict before its
-    own arguments.  Without ``inputs``, ``step`` is a factory that is called as each rank, with the axes bound, and
+    ``TensorSpec``.  A bound method of a module takes that module's parameters and buffers, by name, as a dict before
+    its own arguments.  Without ``inputs``, ``step`` is a factory that is called as each rank, with the axes bound, and
     returns ``(step, inputs)``, or ``{name: (step, inputs)}`` for variants: ranks with other shapes run another variant.
 
     ``dynamic`` gives the range of each dim that has a name instead of a length.  ``device`` stands in for the device of
@@ -62,7 +62,7 @@ def precompile(
 
 
 def _python_command(step: Callable[..., Any], out: Path) -> str:
-    name = getattr(step, "__qualname__", type(step).__qualname__)
+    name = getattr(getattr(step, "func", step), "__qualname__", type(step).__qualname__)  # func: of a partial
     return f"run precompile({name}, ..., out={str(out)!r}) again"
 
 

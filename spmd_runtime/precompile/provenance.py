@@ -74,7 +74,12 @@ def is_users(file: str) -> bool:
     """Whether a file is the user's: not torch's, ours or Python's."""
     if file.startswith(("<", _TORCH, _OURS)):
         return False
-    return not file.startswith(_PYTHON) or "site-packages" in file
+    return not file.startswith(_PYTHON) or is_installed(file)
+
+
+def is_installed(file: str) -> bool:
+    """Whether a file belongs to an installed package."""
+    return "site-packages" in file or "dist-packages" in file
 
 
 def _frames(start: FrameType | None) -> Iterator[FrameType]:
@@ -99,6 +104,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # its __ini
         self._lines: dict[int, Origin] = {}  # by the number of the autograd node
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if _name(func).startswith("prim::"):  # a question about a tensor, no operation
+            return func(*args, **(kwargs or {}))
         graph = compat.proxy_graph()
         last = None if graph is None else _last(graph)
         origin = self._origin(_name(func))
@@ -163,6 +170,12 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # its __ini
 
 def _origin_at(frame: FrameType, phase: str) -> Origin:
     return Origin(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name, phase)
+
+
+def caller() -> Origin | None:
+    """The user's innermost line in the call that is under way."""
+    found = next((frame for frame in _frames(sys._getframe(1)) if is_users(frame.f_code.co_filename)), None)
+    return None if found is None else _origin_at(found, "forward")
 
 
 def _name(func: Any) -> str:

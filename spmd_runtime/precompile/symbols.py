@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
@@ -10,6 +10,7 @@ from torch.fx.experimental.symbolic_shapes import DimDynamic
 
 from spmd_runtime.precompile import compat
 from spmd_runtime.precompile.errors import CaptureError
+from spmd_runtime.precompile.provenance import Origin, caller
 
 Range = tuple[int, int]
 
@@ -26,9 +27,26 @@ def check_ranges(names: tuple[str, ...], dynamic: Mapping[str, Range]) -> None:
             raise CaptureError(f"dim {name!r}: a range is (low, high) with 1 <= low <= high, not ({low}, {high})")
 
 
+class _Guards(list[Any]):
+    """The decisions that tracing takes on lengths, each with the user's line that asked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lines: list[Origin | None] = []
+
+    def append(self, guard: Any) -> None:
+        super().append(guard)
+        self._lines.append(caller())
+
+    def origins(self) -> Iterator[tuple[Any, Origin | None]]:
+        """Guards with their lines."""
+        return zip(self, self._lines, strict=True)
+
+
 def symbols(mode: Any, names: tuple[str, ...], dynamic: Mapping[str, Range]) -> dict[str, torch.SymInt]:
     """A symbolic length for every name, known to lie in its range."""
     check_ranges(names, dynamic)
+    mode.shape_env.guards = _Guards()
     return {name: _symbol(mode.shape_env, name, dynamic[name]) for name in names}
 
 
@@ -44,25 +62,17 @@ def _symbol(env: Any, name: str, limits: Range) -> torch.SymInt:
     return made
 
 
-def check_guards(mode: Any, dynamic: Mapping[str, Range]) -> None:
+def check_guards(mode: Any, lengths: Mapping[str, torch.SymInt], dynamic: Mapping[str, Range]) -> None:
     """Raise CaptureError where the step has taken a decision that does not hold for all lengths in the ranges."""
-    env = mode.shape_env
-    for guard in env.guards:
-        if not compat.always(env, guard.expr):
-            ranges = ", ".join(f"{name} from {low} to {high}" for name, (low, high) in dynamic.items())
+    ranges = {length.node.expr: dynamic[name] for name, length in lengths.items()}
+    for guard, origin in mode.shape_env.guards.origins():
+        if not compat.always(guard.expr, ranges):
+            said = ", ".join(f"{name} from {low} to {high}" for name, (low, high) in dynamic.items())
+            where = f"\n  at {origin}" if origin is not None else ""
+            claim = str(guard.expr)
+            for name, length in lengths.items():
+                claim = claim.replace(str(length.node.expr), name)
             raise CaptureError(
-                f"the step is not the same for all lengths ({ranges}): it rests on {guard.expr}"
-                f"{_guard_origin(guard)}\nNarrow the range, or build a variant for each case"
+                f"the step is not the same for all lengths ({said}): as captured, it holds for {claim} only"
+                f"{where}\nNarrow the range, or build a variant for each case"
             )
-
-
-def _guard_origin(guard: Any) -> str:
-    from spmd_runtime.precompile.provenance import is_users  # noqa: PLC0415
-
-    stack = getattr(guard, "sloc", None)
-    summary = getattr(stack, "user_tb", None) or getattr(stack, "framework_loc", None)
-    frames = summary if isinstance(summary, list) else []
-    for frame in reversed(frames):
-        if is_users(frame.filename):
-            return f"\n  at {frame.filename}:{frame.lineno}: {frame.line}"
-    return ""

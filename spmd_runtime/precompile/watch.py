@@ -8,7 +8,7 @@ from types import CodeType, FrameType
 from typing import Any, Final
 
 from spmd_runtime.precompile.errors import CaptureError
-from spmd_runtime.precompile.provenance import is_users
+from spmd_runtime.precompile.provenance import is_installed, is_users
 
 _SIMPLE: Final = (int, float, str, bool, type(None), tuple)
 _CONSTRUCTORS: Final = frozenset({"__init__", "__new__", "__post_init__", "<module>"})
@@ -45,11 +45,13 @@ class Watch:
             self._codes.add(code)
             space = frame.f_globals
             self.files[str(space.get("__name__", "?"))] = code.co_filename
+            if is_installed(code.co_filename):
+                return  # a library's own business
             if id(space) not in self._globals:
                 self._globals[id(space)] = (space, _snapshot(space))
             self._names.setdefault(id(space), {}).update(dict.fromkeys(code.co_names, code))
         first = code.co_varnames[0] if code.co_argcount else ""
-        if first == "self" and code.co_name not in _CONSTRUCTORS:
+        if first == "self" and not is_installed(code.co_filename) and code.co_name not in _CONSTRUCTORS:
             self._see(frame.f_locals.get("self"), code)
 
     def _see(self, owner: Any, code: CodeType) -> None:
