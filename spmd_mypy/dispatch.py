@@ -94,6 +94,7 @@ class Dispatch:
         self._attributes.update(self._guarded(self.modules.attributes()))
         self._methods.update(self._guarded(self.over_time.methods()))
         self._attributes.update(self._guarded(self.over_time.attributes()))
+        self._signatures: dict[str, Callable[[MethodSigContext], FunctionLike] | None] = {}
         self._types = self._named_types()
 
     # ---- tables by full name
@@ -121,7 +122,7 @@ class Dispatch:
             table[name] = self.annotations.shard
         for name in (GROUP_ALIAS, GROUP):
             table[name] = self.annotations.group
-        return table
+        return {name: self._annotation(hook) for name, hook in table.items()}
 
     # ---- safety
 
@@ -173,8 +174,7 @@ class Dispatch:
 
     def get_type_analyze_hook(self, fullname: str) -> Callable[[AnalyzeTypeContext], Type] | None:
         """Annotations."""
-        hook = self._types.get(fullname)
-        return None if hook is None else self._annotation(hook)
+        return self._types.get(fullname)
 
     def _annotation(self, hook: Callable[[AnalyzeTypeContext], Type]) -> Callable[[AnalyzeTypeContext], Type]:
         def analyze(ctx: AnalyzeTypeContext) -> Type:
@@ -196,6 +196,12 @@ class Dispatch:
 
     def get_method_signature_hook(self, fullname: str) -> Callable[[MethodSigContext], FunctionLike] | None:
         """Signatures that depend on the receiver or the arguments."""
+        table = self._signatures
+        if fullname not in table:
+            table[fullname] = self._signature(fullname)
+        return table[fullname]
+
+    def _signature(self, fullname: str) -> Callable[[MethodSigContext], FunctionLike] | None:
         if fullname.endswith((".__eq__", ".__ne__")) and canonical(fullname).startswith("Tensor."):
             return self._guard_signature(partial(untyped.comparison, self.bench.layouts))
         hook = self.modules.signature(fullname)

@@ -205,15 +205,34 @@ class Layouts:
         if interned is not layout:
             return self.write(interned)
         made = self._make(layout) if anchor is not None else unknown_type()
-        self._written[id(layout)] = (layout, made)
-        if isinstance(made, TupleType) and not self.config.size_one:
-            self._read[id(made)] = (made, layout)
+        if self._is_complete(layout, made):
+            self._written[id(layout)] = (layout, made)
+            if isinstance(made, TupleType) and not self.config.size_one:
+                self._read[id(made)] = (made, layout)
         return made
+
+    @staticmethod
+    def _is_complete(layout: Layout, made: Type) -> bool:
+        """Whether every class that ``layout`` needs was there; an own axis's module may be loaded later."""
+        slots = made.items if isinstance(made, TupleType) else ()
+        return not slots or all(k is None or isinstance(s, Instance) for k, s in zip(layout, slots, strict=True))
 
     def _make(self, layout: Layout) -> Type:
         if all(kind is None for kind in layout):
             return unknown_type()
         return self.tuple_of([self.slot(i, kind) for i, kind in enumerate(layout)])
+
+    def with_slot(self, t: ProperType, axis: int, kind: AxisType | None) -> Type:
+        """The layout argument of the tensor ``t`` with another kind on one axis; type variables elsewhere stay."""
+        argument = layout_argument(t)
+        argument = get_proper_type(argument) if argument is not None else None
+        known = self._read.get(id(argument))
+        if known is not None and known[0] is argument:
+            layout = known[1]
+            return self.write((*layout[:axis], kind, *layout[axis + 1 :]))
+        slots = list(self.slots(t) or [unknown_type()] * self.size)
+        slots[axis] = self.slot(axis, kind)
+        return self.tuple_of(slots)
 
     def put(self, t: Type, results: Sequence[Type]) -> Type:
         """``t`` with its tensors' layout arguments replaced.

@@ -105,6 +105,9 @@ class Annotations:
             self._place(ctx, slots, original, argument)
         if all(slot is None for slot in slots):
             return self._bare()
+        layout = tuple([None if slot is None else axis_type(slot) for slot in slots])
+        if all(slot is None or kind is not None for slot, kind in zip(slots, layout, strict=True)):
+            return self.layouts.write(layout)
         return self.layouts.tuple_of([unknown_type() if slot is None else slot for slot in slots])
 
     @staticmethod
@@ -143,7 +146,7 @@ class Annotations:
 
     def _with_axis(self, kind: ProperType, index: int) -> Type:
         """The slot's type with its axis filled in, where the annotation left it to the default axis."""
-        if not isinstance(kind, Instance):
+        if not isinstance(kind, Instance) or (kind.args and isinstance(kind.args[0], Instance)):
             return kind
         axis = self.layouts.info(self.config.axes[index].fullname)
         if axis is None:

@@ -25,7 +25,7 @@ from spmd_mypy.hooks.arguments import Operand, option
 from spmd_mypy.hooks.base import Workbench
 from spmd_mypy.hooks.meshes import report_foreign
 from spmd_mypy.hooks.pending import report_use
-from spmd_mypy.layout import axis_type, is_tensor, unknown_type
+from spmd_mypy.layout import axis_type, is_tensor, layout_argument, unknown_type
 from spmd_mypy.rules import collectives as table
 from spmd_mypy.rules import kinds
 from spmd_mypy.rules.kinds import AxisType
@@ -35,7 +35,7 @@ WRONG_AXIS: Final = -2
 _ONE_WAY: Final = frozenset({"broadcast", "shift"})  # without src to choose from
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Given:
     """One argument of a call: its type and expression."""
 
@@ -45,10 +45,11 @@ class Given:
 
 def given(ctx: FunctionContext, name: str) -> Given | None:
     """The argument at parameter ``name``, or None where it is left to its default."""
-    for formal, types, expressions in zip(ctx.callee_arg_names, ctx.arg_types, ctx.args, strict=False):
-        if formal == name and types:
-            return Given(get_proper_type(types[0]), expressions[0])
-    return None
+    names = ctx.callee_arg_names
+    at = names.index(name) if name in names else len(ctx.arg_types)
+    if at >= len(ctx.arg_types) or not ctx.arg_types[at]:
+        return None
+    return Given(get_proper_type(ctx.arg_types[at][0]), ctx.args[at][0])
 
 
 def class_of(t: ProperType) -> Instance | None:
@@ -202,12 +203,11 @@ class Collectives:
     def _result(self, ctx: FunctionContext, member: ProperType, index: int, after: AxisType | None) -> Type:
         if not is_tensor(member):
             return self.layouts.put(ctx.default_return_type, [unknown_type()])
-        slots = list(self.layouts.slots(member) or [unknown_type()] * self.layouts.size)
-        if index >= 0:
-            slots[index] = self.layouts.slot(index, after)
-        elif index == WRONG_AXIS:
-            pass  # one mistake, one report: the other axes keep their types
-        return self._with(ctx, [self.layouts.tuple_of(slots)])
+        # After a wrong axis all axes keep their types: one mistake, one report.
+        return self._with(ctx, [self.layouts.with_slot(member, index, after) if index >= 0 else self._same(member)])
+
+    def _same(self, member: ProperType) -> Type:
+        return layout_argument(member) or unknown_type()
 
     def _with(self, ctx: FunctionContext, results: list[Type]) -> Type:
         return self.layouts.put(ctx.default_return_type, results)

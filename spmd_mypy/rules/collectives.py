@@ -9,6 +9,7 @@ of the types (R and P swap, I, V and S are their own duals): the backward of
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Final, Literal, TypeAlias
 
 from spmd_mypy.rules.kinds import AxisType
@@ -141,6 +142,7 @@ def _summing_row(op: str, src: AxisType, dst: AxisType) -> Pair:
     return ("P", pair[1]) if op in ("all_reduce", "reduce_scatter") and pair[0] == "V" else pair
 
 
+@cache
 def transition(op: str, src: AxisType, dst: AxisType, *, expert: bool = False) -> Transition | Refusal:
     """The row for ``op`` from ``src`` to ``dst``, or why there is none.
 
