@@ -66,8 +66,8 @@ def _accelerator(group: dist.ProcessGroup) -> str:
 
 _lock = threading.RLock()
 _stacks: dict[str, list[Bound]] = {}  # by axis name; the last one counts
-_meshes: list[DeviceMesh] = []
 _found: dict[object, Bound] = {}  # what lookup found before
+_abandoned: list[dist.ProcessGroup] = []
 _listeners: list[Callable[[], None]] = []  # called when a binding changes
 
 
@@ -104,9 +104,8 @@ def axis_name(axis: type[MeshAxis] | str) -> str:
 class Binding:
     """Axes bound to groups, by ``with`` or, with ``keep()``, for good."""
 
-    def __init__(self, groups: Sequence[tuple[str, dist.ProcessGroup]], meshes: Sequence[DeviceMesh] = ()) -> None:
+    def __init__(self, groups: Sequence[tuple[str, dist.ProcessGroup]]) -> None:
         self._groups = groups
-        self._wanted_meshes = meshes
         self._bound: list[Bound] = []
 
     def __enter__(self) -> Binding:
@@ -115,10 +114,10 @@ class Binding:
         with _lock:
             for name, group in self._groups:
                 bound = Bound(name, group)
-                _stacks.setdefault(name, []).append(bound)
+                alive = [other for other in _stacks.get(name, ()) if other.world is bound.world]
+                _stacks[name] = [*alive, bound]
                 _register(name, group)
                 self._bound.append(bound)
-            _meshes.extend(self._wanted_meshes)
             _changed()
         return self
 
@@ -138,9 +137,6 @@ class Binding:
                     _register(bound.name, stack[-1].group)
                 else:
                     _stacks.pop(bound.name, None)
-            for mesh in self._wanted_meshes:
-                if self._bound and mesh in _meshes:
-                    _meshes.remove(mesh)
             self._bound = []
             _changed()
 
@@ -161,15 +157,18 @@ def use_mesh(*meshes: DeviceMesh) -> Binding:
     """Bind every named dim of the meshes: ``with use_mesh(mesh):``, or ``use_mesh(mesh).keep()``.
 
     ``mesh = init_device_mesh("cuda", (2, 4), mesh_dim_names=("dp", "tp"))`` binds ``DP`` and ``TP``.
-    Several meshes over the same ranks may be in force at once (dense and sparse axes).  A flattened combination of dims
-    (``mesh["dp", "cp"]._flatten("dp_cp")``) is found by its name.  Raises ValueError for dims without names.
+    Several meshes over the same ranks may be in force at once: dense and sparse axes, and a flattened combination of
+    dims, ``use_mesh(mesh, mesh["dp", "cp"]._flatten("dp_cp"))``.  Raises ValueError for dims without names, and on a
+    rank that is not in the mesh.
     """
     groups: list[tuple[str, dist.ProcessGroup]] = []
     for mesh in meshes:
         if mesh.mesh_dim_names is None:
             raise ValueError("use_mesh: the mesh's dims have no names; give mesh_dim_names= to init_device_mesh")
+        if mesh.get_coordinate() is None:
+            raise ValueError(f"use_mesh: rank {dist.get_rank()} is not in the mesh {mesh}")
         groups.extend((name, mesh.get_group(name)) for name in mesh.mesh_dim_names)
-    return Binding(groups, meshes)
+    return Binding(groups)
 
 
 def lookup(axis: AxisLike) -> Bound:
@@ -209,9 +208,10 @@ def _of_name(name: str) -> Bound:
 
 
 def _forget() -> None:
-    """In a forked child: the parent's communicators are not ours."""
+    """In a forked child: the parent's communicators are not ours, not even to destroy (their threads are not here)."""
+    _abandoned.extend(bound.group for stack in _stacks.values() for bound in stack)
+    _abandoned.extend(bound.group for bound in _found.values())
     _stacks.clear()
-    _meshes.clear()
     _changed()
 
 
