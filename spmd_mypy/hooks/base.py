@@ -11,7 +11,7 @@ from mypy.options import Options
 from spmd_mypy import codes, compat
 from spmd_mypy.config import Config
 from spmd_mypy.fullnames import RUNTIME
-from spmd_mypy.hooks.boundaries import Boundaries
+from spmd_mypy.hooks.boundaries import Boundaries, Failure
 from spmd_mypy.hooks.gradmode import GradMode
 from spmd_mypy.hooks.scopes import Scopes
 from spmd_mypy.hooks.signatures import AUTOGRAD_METHODS, is_function
@@ -28,7 +28,8 @@ class Workbench:
         self.config = config
         self.options = options
         self.layouts = Layouts(config, lookup)
-        self.watcher = compat.Watcher(Boundaries(options, self.without_autograd))
+        self.boundaries = Boundaries(options, self.without_autograd)
+        self.watcher = compat.Watcher(self.boundaries)
         self.grad_mode = GradMode()
         self.scopes = Scopes()
         self.failures = 0  # how often ``fail`` was called
@@ -67,6 +68,7 @@ class Workbench:
         """Report an error, and notes that say what to write instead."""
         code = _BY_SHORT[code] if isinstance(code, str) else code
         self.failures += 1
+        self.boundaries.failed(Failure(context.line, code, message, notes))
         self.watcher.watch(compat.errors_of(api))
         with compat.past_operator_trial(api, context):
             api.fail(message, context, code=code)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from mypy.errorcodes import ErrorCode
 from mypy.options import Options
@@ -136,6 +136,15 @@ def _one_value(spelled: Spelled) -> Spelled:
 # ---- the filter
 
 
+class Failure(NamedTuple):
+    """An error that a hook has reported, with its notes."""
+
+    line: int
+    code: ErrorCode
+    message: str
+    notes: tuple[str, ...]
+
+
 class Boundaries:
     """The error filter: ``keep(file, error)`` edits an error in place, or returns True to drop it."""
 
@@ -144,6 +153,12 @@ class Boundaries:
         self._redefinition = bool(getattr(options, "allow_redefinition", False))
         self._without_autograd = without_autograd
         self._dropped: Any = None
+        self._failed: Failure | None = None
+        self._overloaded: Any = None
+
+    def failed(self, failure: Failure) -> None:
+        """Remember an error that a hook reports: while mypy tries overloads it is kept from being recorded."""
+        self._failed = failure
 
     def __call__(self, file: str, error: Any) -> bool:
         try:
@@ -156,6 +171,11 @@ class Boundaries:
         parent = getattr(error, "parent_error", None)
         if self._dropped is not None and (parent is self._dropped or self._explains(error)):
             return True
+        if message.startswith("No overload variant of") and self._failed and self._failed.line == error.line:
+            self._overloaded, error.code, error.message = error, self._failed.code, self._failed.message
+            return False
+        if error.severity == "note" and self._overloaded is not None and self._overloaded.line == error.line:
+            return self._variant(error)
         if any(mark in message for mark in nominal.MARKS):
             verdict = nominal.keep(file, error)
             if verdict is not None:
@@ -193,6 +213,15 @@ class Boundaries:
         # Where no gradient flows, R and I both just say that the ranks have the same value.
         unbound = code == "return-value" and self._without_autograd is not None and self._without_autograd(error)
         return unbound and accepts(_one_value(got), _one_value(want))
+
+    def _variant(self, error: Any) -> bool:
+        """mypy's list of overloads below an error of ours: our notes instead."""
+        if not error.message.startswith(("Possible overload variant", "    def ")):
+            return False
+        if not self._failed or not self._failed.notes:
+            return True
+        error.message, self._failed = self._failed.notes[0], self._failed._replace(notes=self._failed.notes[1:])
+        return False
 
     def _explains(self, error: Any) -> bool:
         """Whether a note belongs to the error just dropped: mypy adds hints on invariance without saying to what."""

@@ -70,6 +70,8 @@ class Flow:
             return ctx.default_return_type
         if report_use(self.bench, site.api, ctx.context, [*site.sent, *self._operands(ctx, row.written)]):
             site = replace(site, axes=None)
+        if row.action == "wait":
+            return site.sent[0].type if site.sent else ctx.default_return_type
         backward = raw.differentiable(row, site.reduction)
         needed = not backward and row.action != "receive" and self._report_gradient(site)
         fits = not needed and self._report_refusals(site)

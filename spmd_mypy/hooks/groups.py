@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from mypy.nodes import Expression, TupleExpr
+from mypy.nodes import CallExpr, Expression, TupleExpr
 from mypy.plugin import AttributeContext, FunctionContext, MethodContext
 from mypy.types import AnyType, Instance, NoneType, ProperType, TupleType, Type, UnionType, get_proper_type
 
@@ -51,6 +51,8 @@ class Groups:
                 return None if None in dims else tuple(axis for dim in dims if dim for axis in dim)
         if isinstance(t, TupleType) and len(t.items) == 2 and isinstance(expression, TupleExpr):
             return self._dim(t.items[0], option(api, expression.items[1]))
+        if isinstance(expression, CallExpr) and len(expression.args) == 1:  # GroupName("tp"), str("tp")
+            expression = expression.args[0]
         name = option(api, expression) if expression is not None else None
         return self.named(name) if isinstance(name, str) else None
 
