@@ -166,9 +166,9 @@ class Opened:
         except OSError as error:
             raise BrokenArtifactError(f"{self.folder / name} cannot be read: {error.strerror}") from error
 
-    def _read_mac(self) -> str | None:
+    def _read_mac(self) -> bytes | None:
         try:
-            return self._read(MAC).decode("ascii", "replace").strip()
+            return self._read(MAC).strip()
         except BrokenArtifactError:
             return None
 
@@ -193,7 +193,7 @@ class Opened:
             path.write_bytes(data)
 
 
-def _authenticate(text: bytes, mac: str | None, key: bytes | None, trust: str | None, folder: Path) -> None:
+def _authenticate(text: bytes, mac: bytes | None, key: bytes | None, trust: str | None, folder: Path) -> None:
     if trust not in (None, "directory"):
         raise ValueError(f'trust is "directory" or nothing, not {trust!r}')
     if key is None:
@@ -208,7 +208,7 @@ def _authenticate(text: bytes, mac: str | None, key: bytes | None, trust: str | 
         raise BrokenArtifactError(
             f"{folder} was built without a key ({MAC} is missing); build it anew with ${KEY_VARIABLE} set"
         )
-    if not hmac.compare_digest(hmac.new(key, text, "sha256").hexdigest(), mac):
+    if not hmac.compare_digest(hmac.new(key, text, "sha256").hexdigest().encode(), mac):
         raise BrokenArtifactError(f"{folder / MANIFEST} is not authentic: it was changed, or built with another key")
 
 
