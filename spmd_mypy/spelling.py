@@ -50,6 +50,11 @@ class Spelled:
         """Whether this is torch.Tensor or a class of torch that the plugin made generic."""
         return self.short in TENSORS
 
+    @property
+    def laid_out(self) -> bool:
+        """Whether a tensor with a layout stands in it."""
+        return (self.is_tensor and self.slots() is not None) or any(arg.laid_out for arg in self.args)
+
     def slots(self) -> tuple[Spelled, ...] | None:
         """The slots of a tensor; None where its layout is unknown."""
         if len(self.args) == 1 and self.args[0].short == "tuple":

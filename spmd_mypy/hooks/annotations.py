@@ -16,7 +16,6 @@ from mypy.types import (
     RawExpressionType,
     TupleType,
     Type,
-    TypeOfAny,
     TypeVarId,
     TypeVarLikeType,
     TypeVarType,
@@ -31,6 +30,7 @@ from spmd_mypy.fullnames import GROUP, MESH_AXIS, PARAMETER, SHARD, SPMD_TYPE, T
 from spmd_mypy.layout import KINDS, Layouts, axis_type, unknown_type
 from spmd_mypy.messages import parameter_message
 from spmd_mypy.rules.gradients import judge_parameter
+from spmd_mypy.unmarked import LAYOUT
 
 _TUPLES: Final = frozenset({"tuple", "Tuple", "typing.Tuple", "builtins.tuple"})
 
@@ -38,15 +38,15 @@ _TUPLES: Final = frozenset({"tuple", "Tuple", "typing.Tuple", "builtins.tuple"})
 def make_generic(ctx: ClassDefContext) -> None:
     """Give torch.Tensor, Parameter or Buffer one covariant type variable, Any by default.
 
-    The default is an explicit Any: with an omitted one ``disallow_any_generics`` would ask for arguments on every
-    bare ``Tensor``.
+    The default is no omitted Any, or ``disallow_any_generics`` would ask for arguments on every bare ``Tensor``, and
+    no explicit one, which mypy takes for a reason to doubt between overloads (``pow(x, 2)``).
     """
     info = ctx.cls.info
     if info.defn.type_vars:
         return
-    any_ = AnyType(TypeOfAny.explicit)
+    any_ = unknown_type()
     variable = TypeVarType(
-        "Layout", f"{info.fullname}.Layout", TypeVarId(1, namespace=info.fullname), [],
+        LAYOUT, f"{info.fullname}.{LAYOUT}", TypeVarId(1, namespace=info.fullname), [],
         ctx.api.named_type("builtins.object"), any_, COVARIANT,
     )  # fmt: skip
     info.defn.type_vars = [variable]
@@ -88,7 +88,7 @@ class Annotations:
 
     @staticmethod
     def _bare() -> Type:
-        return AnyType(TypeOfAny.explicit)
+        return unknown_type()
 
     def _layout_argument(self, ctx: AnalyzeTypeContext, arguments: list[Type]) -> Type:
         if any(self._is_unpack(a) for a in arguments):

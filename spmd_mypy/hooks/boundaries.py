@@ -20,6 +20,7 @@ from spmd_mypy.rules.conversions import conversion
 from spmd_mypy.rules.kinds import AxisType
 from spmd_mypy.source import slice_of
 from spmd_mypy.spelling import Slot, Spelled, is_kind, parse, prettify, prettify_kinds, slot_of
+from spmd_mypy.unmarked import brought_about, unmark
 
 _CODES: Final[dict[str, ErrorCode]] = {
     "arg-type": codes.ARG,
@@ -162,6 +163,10 @@ class Boundaries:
 
     def __call__(self, file: str, error: Any) -> bool:
         try:
+            if brought_about(file, error):
+                self._dropped = error
+                return True
+            error.message = unmark(error.message)
             return self._filter(file, error)
         except Exception:  # a message of an unforeseen shape stays as mypy wrote it
             return False
@@ -188,11 +193,9 @@ class Boundaries:
             return False
         if "[tuple[" not in message and "[Any]" not in message:
             return False
-        quoted = _QUOTED.findall(message)
         advice = ""
-        if error.severity == "error" and len(quoted) > 1 and "[tuple[" in message:
-            # A typed dict's complaint names the item between the two types.
-            got, want = _given(quoted[-3 if code == "typeddict-item" else -2]), parse(quoted[-1])
+        if types := _compared(error, code):
+            got, want = types
             if self._accepted(error, code, got, want):
                 self._dropped = error
                 return True
@@ -246,6 +249,16 @@ class Boundaries:
         if code == "assignment" and not self._redefinition:
             text += f"; {_REDEFINE}"
         return text
+
+
+def _compared(error: Any, code: str) -> tuple[Spelled, Spelled] | None:
+    """What an error says was given and wanted; None where neither has a layout, so that it is no business of ours."""
+    quoted = _QUOTED.findall(error.message)
+    if error.severity != "error" or len(quoted) < 2 or "[tuple[" not in error.message:
+        return None
+    # A typed dict's complaint names the item between the two types.
+    got, want = _given(quoted[-3 if code == "typeddict-item" else -2]), parse(quoted[-1])
+    return (got, want) if got.laid_out or want.laid_out else None
 
 
 def quoted_last(message: str) -> str:

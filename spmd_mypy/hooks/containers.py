@@ -15,12 +15,10 @@ from mypy.nodes import ARG_STAR, COVARIANT, Context, Decorator, FuncDef, Overloa
 from mypy.plugin import ClassDefContext, FunctionContext, MethodContext
 from mypy.typeops import make_simplified_union
 from mypy.types import (
-    AnyType,
     CallableType,
     ExtraAttrs,
     Instance,
     Type,
-    TypeOfAny,
     TypeVarId,
     TypeVarType,
     UnboundType,
@@ -34,6 +32,8 @@ from spmd_mypy.hooks.arguments import option
 from spmd_mypy.hooks.base import Workbench
 from spmd_mypy.hooks.elements import Elements, elements_of, later_elements
 from spmd_mypy.hooks.signatures import forward_owner, module_of, same_signature, stock_operation, written_forward
+from spmd_mypy.layout import unknown_type
+from spmd_mypy.unmarked import ELEMENT
 
 _MODULE_FILE: Final = "torch.nn.modules.container"
 SEQUENTIAL: Final = f"{_MODULE_FILE}.Sequential"
@@ -73,9 +73,9 @@ def make_container(ctx: ClassDefContext) -> None:
         return
     holds_modules = spec.element == "Module"
     bound: Type = base if holds_modules else ctx.api.named_type("builtins.object")
-    default: Type = base if holds_modules else AnyType(TypeOfAny.explicit)
+    default: Type = base if holds_modules else unknown_type()
     variable = TypeVarType(
-        "Element", f"{info.fullname}.Element", TypeVarId(1, namespace=info.fullname), [], bound, default, COVARIANT
+        ELEMENT, f"{info.fullname}.{ELEMENT}", TypeVarId(1, namespace=info.fullname), [], bound, default, COVARIANT
     )
     info.defn.type_vars = [variable]
     info.type_vars = []
@@ -83,6 +83,12 @@ def make_container(ctx: ClassDefContext) -> None:
     for function in _functions(info.defn.defs.body):
         if function.name in spec.methods and isinstance(function.type, CallableType):
             function.type.ret_type = _with_elements(function.type.ret_type, spec.element, info.name, variable)
+
+
+def _simplified(t: Type) -> Type:
+    """A union as mypy reads it where it is declared: ``Sequential | Module`` is just ``Module``."""
+    proper = get_proper_type(t)
+    return make_simplified_union(proper.items) if isinstance(proper, UnionType) else t
 
 
 def _functions(body: list[Statement]) -> Iterator[FuncDef]:
@@ -176,7 +182,7 @@ class Containers:
         """``layers[0]``, ``layers[1:]``, ``layers["a"]`` where the index is a literal and the position known."""
         container = get_proper_type(ctx.type)
         if not isinstance(container, Instance) or container.extra_attrs is None or not ctx.args or not ctx.args[0]:
-            return ctx.default_return_type
+            return _simplified(ctx.default_return_type)
         index = ctx.args[0][0]
         known = positions(container)
         if isinstance(index, SliceExpr):
