@@ -2,7 +2,7 @@
 
 A comment on the line before a block says how it is run; the reader does not see it:
 
-* ``<!-- static -->`` Python that mypy checks with the plugin.  It must be clean, or say what the output block below says.
+* ``<!-- static -->`` Python that mypy checks with the plugin.  Clean, or with the output block below it.
   ``<!-- static experts -->`` takes the configuration of that name in ``test_blocks.py``.
 * ``<!-- ranks 2 -->`` Python that runs on two gloo ranks; what they print, rank after rank, is the output block below.
 * ``<!-- output -->`` the output of the block before.

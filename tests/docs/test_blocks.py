@@ -179,7 +179,7 @@ def test_commands(block: Block) -> None:
     for command in found:
         words = [word for word in command if "=" not in word or word.startswith("-")]
         if words[0] == "spmd":
-            known = main.commands[words[1]] if words[1] in main.commands else None
+            known = main.commands.get(words[1])
             assert known is not None, f"{block.where}: no such command: {words[1]}"
             known.make_context(words[1], list(words[2:]), resilient_parsing=False)
 

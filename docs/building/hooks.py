@@ -1,0 +1,78 @@
+"""MkDocs hook: the pages of the error codes come from the package, pictures are drawn where a comment names them."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(ROOT))
+
+from docs.building.pictures import picture  # noqa: E402
+from spmd_mypy import codes  # noqa: E402
+
+_PICTURE = re.compile(r"^<!-- picture (?P<what>.+?) -->$", re.M)
+_TABLE = re.compile(r"^<!-- table (?P<what>\w+) -->$", re.M)
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add ``codes/`` with one page per code and an index."""
+    pages = ROOT / "spmd_mypy" / "cli" / "pages"
+    for code in (codes.SPMD, *codes.ALL):
+        text = (pages / f"{code.code}.md").read_text(encoding="utf-8")
+        files.append(File.generated(config, f"codes/{code.code}.md", content=text))
+    files.append(File.generated(config, "codes/index.md", content=_index()))
+    return files
+
+
+def _index() -> str:
+    rows = [f"| [`{c.code}`]({c.code}.md) | {c.description} |" for c in (*codes.ALL, codes.SPMD)]
+    return "\n".join(
+        [
+            "# Error codes",
+            "",
+            "Every message of the plugin ends with a code. Each page says what it means, why it is a bug (with the wrong",
+            "gradient in numbers), what to write instead, and when to silence it. `spmd explain CODE` prints the same",
+            "in the terminal.",
+            "",
+            "| code | what it is about |",
+            "|---|---|",
+            *rows,
+            "",
+            "A code silences one kind of complaint: in a line (`# type: ignore[spmd-mix]`), in modules or everywhere",
+            "(`disable_error_code` in mypy's configuration). `spmd` stands for all of them.",
+            "",
+        ]
+    )
+
+
+def on_page_markdown(markdown: str, **kwargs: Any) -> str:
+    """Put pictures and generated tables into their places."""
+    del kwargs
+    markdown = _PICTURE.sub(lambda match: picture(match["what"]), markdown)
+    return _TABLE.sub(lambda match: _collectives() if match["what"] == "collectives" else match[0], markdown)
+
+
+def _collectives() -> str:
+    """The table of collectives, from the rules."""
+    from spmd_mypy.rules.collectives import TRANSITIONS  # noqa: PLC0415
+
+    lines = ["| operation | from | to | in the backward | |", "|---|---|---|---|---|"]
+    for rows in TRANSITIONS.values():
+        for row in rows.values():
+            if row.src == row.dst and row.op in ("convert", "reinterpret"):
+                continue
+            name, before, after = row.backward
+            expert = "needs `expert_mode=True`" if row.expert else ""
+            src, dst = (_shown(t) for t in (row.src, row.dst))
+            lines.append(f"| `{row.op}` | {src} | {dst} | `{name}` {_shown(before)} → {_shown(after)} | {expert} |")
+    return "\n".join(lines)
+
+
+def _shown(token: str) -> str:
+    return "`S(i)`" if token == "S" else f"`{token}`"

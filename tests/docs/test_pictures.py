@@ -1,0 +1,59 @@
+"""The numbers in the pictures are what the runtime does on two gloo ranks, forward and backward."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+import torch.distributed as dist
+
+from docs.building.pictures import BACKWARD, COLLECTIVES, STEPS, backward, forward, picture
+from spmd_mypy.rules.collectives import TRANSITIONS
+from spmd_mypy.rules.kinds import parse
+from spmd_runtime import TP, I, P, R, S, bind
+from spmd_runtime import collectives as moving
+from spmd_runtime import local as standing
+from tests.runtime import gloo
+
+_KINDS: dict[str, Any] = {"R": R, "I": I, "P": P, "S(0)": S(0)}
+
+
+def _token(kind: str) -> str:
+    return "S" if parse(kind).dim is not None else kind
+
+
+def run(name: str) -> tuple[list[float], list[float]]:
+    """What a rank holds after the collective, and the gradient of what it held before."""
+    c = COLLECTIVES[name]
+    rank = dist.get_rank()
+    x = torch.tensor(c.before[rank], dtype=torch.float32, requires_grad=True)
+    with bind(TP, dist.group.WORLD):
+        function = getattr(moving, c.op, None) or getattr(standing, c.op)
+        y = function(x, TP, src=_KINDS[c.src], dst=_KINDS[c.dst])
+        y.backward(torch.tensor(c.incoming[rank], dtype=torch.float32))
+    assert x.grad is not None
+    return y.tolist(), x.grad.tolist()
+
+
+@pytest.mark.parametrize("name", COLLECTIVES)
+def test_numbers(name: str) -> None:
+    """Values and gradients as drawn."""
+    c = COLLECTIVES[name]
+    for rank, (value, gradient) in enumerate(gloo.run(run, 2, name, timeout=60)):
+        assert value == list(forward(c)[rank])
+        assert gradient == list(backward(c)[rank])
+
+
+@pytest.mark.parametrize("name", COLLECTIVES)
+def test_backward_is_the_rules(name: str) -> None:
+    """The operation named for the backward is that of the table of collectives."""
+    c = COLLECTIVES[name]
+    op, src, dst = BACKWARD[c.op, c.src, c.dst]
+    assert TRANSITIONS[c.op][_token(c.src), _token(c.dst)].backward == (op, _token(src), _token(dst))  # type: ignore[index]
+    assert (op, src, dst) in STEPS
+
+
+def test_pictures_are_drawn() -> None:
+    for name in [*COLLECTIVES, *(f"type {letter}" for letter in "RIVPS")]:
+        assert picture(name).count("<svg") == 2
