@@ -36,8 +36,8 @@ def _index() -> str:
         [
             "# Error codes",
             "",
-            "Every message of the plugin ends with a code. Each page says what it means, why it is a bug (with the wrong",
-            "gradient in numbers), what to write instead, and when to silence it. `spmd explain CODE` prints the same",
+            "Every message of the plugin ends with a code. Each page says what it means, why it is a bug (with the",
+            "wrong gradient in numbers), what to write instead, and when to silence it. `spmd explain CODE` prints it",
             "in the terminal.",
             "",
             "| code | what it is about |",

@@ -1,7 +1,7 @@
 """Draws what tensors are on two ranks, per type and per collective, as SVG that follows the page's colours.
 
-The numbers are computed here in plain Python; ``tests/docs/test_pictures.py`` compares them with what the runtime does on
-two gloo ranks.
+The numbers are computed here in plain Python; ``tests/docs/test_pictures.py`` compares them with what the runtime does
+on two gloo ranks.
 """
 
 from __future__ import annotations
@@ -62,22 +62,20 @@ def _padded(x: Ranks) -> Ranks:
     return (*x[0], *zeros), (*zeros, *x[1])
 
 
-def _exchange(x: Ranks) -> Ranks:
-    (a, b), (c, d) = _halves(x[0]), _halves(x[1])
-    return (*a, *c), (*b, *d)
-
-
 STEPS: Final[dict[tuple[str, str, str], Callable[[Ranks], Ranks]]] = {
     ("all_reduce", "P", "R"): lambda x: _same(_sum(x)),
     ("all_reduce", "P", "I"): lambda x: _same(_sum(x)),
     ("all_gather", "S(0)", "R"): lambda x: _same(_whole(x)),
     ("all_gather", "S(0)", "I"): lambda x: _same(_whole(x)),
     ("reduce_scatter", "P", "S(0)"): lambda x: _halves(_sum(x)),
+    ("all_to_all", "V", "V"): lambda x: ((x[0][0], x[1][0]), (x[0][1], x[1][1])),
     ("convert", "I", "R"): lambda x: x,
     ("convert", "R", "S(0)"): _own,
     ("convert", "I", "S(0)"): _own,
     ("convert", "R", "P"): _zeroed,
     ("convert", "S(0)", "P"): _padded,
+    ("reinterpret", "V", "P"): lambda x: x,
+    ("reinterpret", "R", "V"): lambda x: x,
 }
 
 # The gradient of each, as an operation between the dual types.
@@ -87,10 +85,12 @@ BACKWARD: Final[dict[tuple[str, str, str], tuple[str, str, str]]] = {
     ("all_gather", "S(0)", "R"): ("reduce_scatter", "P", "S(0)"),
     ("all_gather", "S(0)", "I"): ("convert", "I", "S(0)"),
     ("reduce_scatter", "P", "S(0)"): ("all_gather", "S(0)", "R"),
+    ("all_to_all", "V", "V"): ("all_to_all", "V", "V"),
     ("convert", "I", "R"): ("all_reduce", "P", "I"),
     ("convert", "R", "S(0)"): ("convert", "S(0)", "P"),
     ("convert", "I", "S(0)"): ("all_gather", "S(0)", "I"),
     ("convert", "R", "P"): ("convert", "R", "P"),
+    ("reinterpret", "V", "P"): ("reinterpret", "R", "V"),
 }
 
 _TYPES: Final[dict[str, tuple[str, Ranks, str, Ranks]]] = {
@@ -118,10 +118,12 @@ COLLECTIVES: Final[dict[str, Collective]] = {
         Collective("all_gather", "S(0)", "R", ((1, 2), (3, 4)), ((1, 0, 5, 0), (0, 2, 0, 6))),
         Collective("all_gather", "S(0)", "I", ((1, 2), (3, 4)), ((1, 2, 5, 6), (1, 2, 5, 6))),
         Collective("reduce_scatter", "P", "S(0)", ((1, 2, 3, 4), (5, 6, 7, 8)), ((1, 2), (3, 4))),
+        Collective("all_to_all", "V", "V", ((1, 2), (3, 4)), ((5, 6), (7, 8))),
         Collective("convert", "I", "R", ((1, 2), (1, 2)), ((1, 0), (0, 2))),
         Collective("convert", "R", "S(0)", ((1, 2, 3, 4), (1, 2, 3, 4)), ((1, 2), (5, 6))),
         Collective("convert", "I", "S(0)", ((1, 2, 3, 4), (1, 2, 3, 4)), ((1, 2), (5, 6))),
         Collective("convert", "R", "P", ((1, 2), (1, 2)), ((5, 6), (5, 6))),
+        Collective("reinterpret", "V", "P", ((1, 2), (3, 4)), ((5, 6), (5, 6))),
     )
 }
 

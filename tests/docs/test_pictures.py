@@ -11,12 +11,12 @@ import torch.distributed as dist
 from docs.building.pictures import BACKWARD, COLLECTIVES, STEPS, backward, forward, picture
 from spmd_mypy.rules.collectives import TRANSITIONS
 from spmd_mypy.rules.kinds import parse
-from spmd_runtime import TP, I, P, R, S, bind
+from spmd_runtime import TP, I, P, R, S, V, bind
 from spmd_runtime import collectives as moving
 from spmd_runtime import local as standing
 from tests.runtime import gloo
 
-_KINDS: dict[str, Any] = {"R": R, "I": I, "P": P, "S(0)": S(0)}
+_KINDS: dict[str, Any] = {"R": R, "I": I, "P": P, "V": V, "S(0)": S(0)}
 
 
 def _token(kind: str) -> str:
