@@ -150,6 +150,8 @@ class Registered:
         symbol = module.type.get(name) if module is not None and isinstance(name, str) else None
         if module is None or symbol is None or not isinstance(symbol.node, Var) or not isinstance(name, str):
             return None
+        if symbol.node.type is None:  # to be inferred yet: asking for it would be an error of our own
+            return None
         return compat.member_type(ctx.api, module, name, ctx.context)
 
     # ---- types
