@@ -143,7 +143,8 @@ def parameter_message(axis: str) -> str:
     """A parameter declared R where nobody sums its gradient."""
     return (
         f"a parameter that is Replicate on {axis} gets a Partial gradient there, and nothing sums it: "
-        f"declare it I[{axis}] and convert it where it is used (convert(w, {axis}, src=I, dst=R), backward: all_reduce), "
+        f"declare it I[{axis}] and convert it where it is used (convert(w, {axis}, src=I, dst=R), backward: "
+        "all_reduce), "
         f'or name "{axis.lower()}" in grad_reduced ([tool.spmd-mypy]) if a wrapper sums it'
     )
 

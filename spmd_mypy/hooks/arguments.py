@@ -245,8 +245,8 @@ def _written(special: str, context: Context, expression: Expression) -> Expressi
 # Operations whose result shares the data of their receiver; a write into it is a write into the receiver.
 _VIEWS: Final = frozenset(
     {
-        "view", "view_as", "reshape", "reshape_as", "flatten", "unflatten", "ravel", "squeeze", "unsqueeze", "transpose",
-        "swapaxes", "swapdims", "t", "permute", "movedim", "moveaxis", "narrow", "select", "diagonal", "expand",
+        "view", "view_as", "reshape", "reshape_as", "flatten", "unflatten", "ravel", "squeeze", "unsqueeze",
+        "transpose", "swapaxes", "swapdims", "t", "permute", "movedim", "moveaxis", "narrow", "select", "diagonal", "expand",
         "expand_as", "unfold", "as_strided", "detach", "T", "mT", "H", "mH", "data",
     }
 )  # fmt: skip

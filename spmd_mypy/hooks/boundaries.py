@@ -1,7 +1,8 @@
 """mypy's own complaints about arguments, returns and assignments, where layouts are what differs.
 
-A filter sees every error that mypy is about to record.  It drops what the rules accept (V where P is declared, a fresh constant
-anywhere, what is unknown), gives the rest a code of ours, prints the types as users write them, and says what to call.
+A filter sees every error that mypy is about to record.  It drops what the rules accept (V where P is declared, a
+fresh constant anywhere, what is unknown), gives the rest a code of ours, prints the types as users write them, and says what to
+call.
 """
 
 from __future__ import annotations
@@ -172,27 +173,45 @@ class Boundaries:
             return False
 
     def _filter(self, file: str, error: Any) -> bool:
-        message = error.message
         parent = getattr(error, "parent_error", None)
         if self._dropped is not None and (parent is self._dropped or self._explains(error)):
             return True
-        if message.startswith("No overload variant of") and self._failed and self._failed.line == error.line:
+        for step in (self._overload, self._nominal, self._type_variable):
+            verdict = step(file, error)
+            if verdict is not None:
+                return verdict
+        if "[tuple[" not in error.message and "[Any]" not in error.message:
+            return False
+        return self._layouts(file, error)
+
+    def _overload(self, file: str, error: Any) -> bool | None:
+        """A collective has overloads: where a hook's error failed them all, that error is what to say."""
+        if error.message.startswith("No overload variant of") and self._failed and self._failed.line == error.line:
             self._overloaded, error.code, error.message = error, self._failed.code, self._failed.message
             return False
         if error.severity == "note" and self._overloaded is not None and self._overloaded.line == error.line:
             return self._variant(error)
-        if any(mark in message for mark in nominal.MARKS):
-            verdict = nominal.keep(file, error)
-            if verdict is not None:
-                self._dropped = error if verdict else self._dropped
-                return verdict
-            message = error.message
+        return None
+
+    def _nominal(self, file: str, error: Any) -> bool | None:
+        """Classes of ours by name, where no layout is in play."""
+        if not any(mark in error.message for mark in nominal.MARKS):
+            return None
+        verdict = nominal.keep(file, error)
+        self._dropped = error if verdict else self._dropped
+        return verdict
+
+    @staticmethod
+    def _type_variable(file: str, error: Any) -> bool | None:
+        """A type variable for one axis that may not take this kind."""
+        if error.code is None or error.code.code != "type-var" or not is_kind(quoted_last(error.message)):
+            return None
+        error.code, error.message = codes.ARG, prettify_kinds(error.message)
+        return False
+
+    def _layouts(self, file: str, error: Any) -> bool:
+        """A complaint in which tensors are printed: drop it, or give it our code and say what to call."""
         code = error.code.code if error.code is not None else ""
-        if code == "type-var" and is_kind(quoted_last(message)):
-            error.code, error.message = codes.ARG, prettify_kinds(message)
-            return False
-        if "[tuple[" not in message and "[Any]" not in message:
-            return False
         advice = ""
         if types := _compared(error, code):
             got, want = types
@@ -202,7 +221,7 @@ class Boundaries:
             if code in _CODES and accepts(got, want, layouts=False):
                 error.code = _CODES[code]
                 advice = self._advice(file, error, code, got, want)
-        error.message = prettify(message) + advice
+        error.message = prettify(error.message) + advice
         return False
 
     def _accepted(self, error: Any, code: str, got: Spelled, want: Spelled) -> bool:

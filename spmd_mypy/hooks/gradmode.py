@@ -21,7 +21,6 @@ from mypy.nodes import (
 )
 
 from spmd_mypy.hooks.signatures import AUTOGRAD_METHODS, is_function
-
 from spmd_mypy.source import text_of
 
 _OFF: Final = ("no_grad", "inference_mode")

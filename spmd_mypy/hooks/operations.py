@@ -53,8 +53,8 @@ class Operations:
 
     def attribute(self, op: str, ctx: AttributeContext) -> Type:
         """A property such as ``x.T``."""
-        # Some operators are attributes that hold a callable; the call itself comes to ``call``.  Shapes and the like have
-        # no layout.
+        # Some operators are attributes that hold a callable; the call itself comes to ``call``.  Shapes and the like
+        # have no layout.
         default = get_proper_type(ctx.default_attr_type)
         plain = isinstance(default, Instance) and not is_tensor(default)
         if plain or isinstance(default, FunctionLike) or not has_layout(ctx.type):

@@ -1,9 +1,9 @@
 """Functions of torch that mypy sees as Any.
 
-``torch.linalg``, ``torch.fft`` and ``torch.special`` are filled by ``solve = _add_docstr(_linalg.solve, "linalg.solve(A, B, *, ...)")``.  A
-hook on ``_add_docstr`` makes a callable of that Any, with the parameter names that the docstring opens with, so that
-calls reach the hooks for operations.  Every parameter is optional and Any, and so is the result: code without
-SPMD types sees no difference.
+``torch.linalg``, ``torch.fft`` and ``torch.special`` are filled by lines such as
+``solve = _add_docstr(_linalg.solve, "linalg.solve(A, B, *, ...)")``.  A hook on ``_add_docstr`` makes a callable of
+that Any, with the parameter names that the docstring opens with, so that calls reach the hooks for operations.  Every
+parameter is optional and Any, and so is the result: code without SPMD types sees no difference.
 """
 
 from __future__ import annotations
