@@ -1,8 +1,8 @@
 """mypy's own complaints about arguments, returns and assignments, where layouts are what differs.
 
 A filter sees every error that mypy is about to record.  It drops what the rules accept (V where P is declared, a
-fresh constant anywhere, what is unknown), gives the rest a code of ours, prints the types as users write them, and says what to
-call.
+fresh constant anywhere, what is unknown), gives the rest a code of ours, prints the types as users write them, and says
+what to call.
 """
 
 from __future__ import annotations

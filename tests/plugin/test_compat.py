@@ -1,0 +1,72 @@
+"""mypy's private parts: each is there in the installed version, and without them the plugin still works, more plainly."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+
+import pytest
+from mypy.binder import ConditionalTypeBinder
+from mypy.checker import TypeChecker
+from mypy.checkexpr import ExpressionChecker
+from mypy.errors import ErrorInfo, Errors, ErrorWatcher
+from mypy.options import Options
+from mypy.semanal import SemanticAnalyzer
+from mypy.typeanal import TypeAnalyser
+
+from spmd_mypy.compat import WITHOUT_PRIVATE
+from tests.mypy_runner import PRELUDE, check
+
+# Owner, attribute, and what the plugin loses without it.
+PRIVATE = [
+    (TypeChecker, "lookup_type", "the types of operands in displays and of receivers"),
+    (TypeChecker, "check_subtype", "complaints about values that a module declares"),
+    (ConditionalTypeBinder, "put", "re-typing by flow"),
+    (ConditionalTypeBinder, "get", "re-typing by flow"),
+    (ExpressionChecker, "check_call", "calls through modules and wrappers"),
+    (ExpressionChecker, "accept", "calls of lambdas"),
+    (ExpressionChecker, "analyze_external_member_access", "parameters of stock modules"),
+    (SemanticAnalyzer, "schedule_patch", "checks of hand-written autograd functions"),
+    (TypeAnalyser, "analyze_type_with_type_info", "defaults of type arguments"),
+]
+
+
+@pytest.mark.parametrize(("owner", "name", "lost"), PRIVATE, ids=lambda value: getattr(value, "__name__", value))
+def test_a_private_part_is_there(owner: type, name: str, lost: str) -> None:
+    assert hasattr(owner, name), f"mypy {version('mypy')} has no {owner.__name__}.{name}: the plugin loses {lost}"
+
+
+def test_the_stack_of_error_watchers_takes_a_filter() -> None:
+    seen: list[str] = []
+    errors = Errors(Options())
+    errors.set_file("m.py", "m", Options())
+
+    def keep(file: str, info: ErrorInfo) -> bool:
+        seen.append(info.message)
+        return True
+
+    errors._watchers.insert(0, ErrorWatcher(errors, filter_errors=keep))
+    errors.report(1, 0, "dropped")
+    assert seen == ["dropped"]
+    assert not errors.is_errors(), f"mypy {version('mypy')} records what a watcher drops: messages stay mypy's own"
+
+
+SOURCE = f"""{PRELUDE}
+def f(p: Tensor[V[DP], P[TP]], r: Tensor[R[TP]]) -> Tensor[R[TP]]:
+    F.gelu(p)
+    y = spmd.all_reduce(p, TP, dst=R)
+    torch.cat([y, r])
+    p + r
+    return p
+"""
+
+
+def test_without_private_parts_the_rules_hold_and_nothing_crashes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(WITHOUT_PRIVATE, "1")
+    errors = [(m.line, m.code) for m in check(SOURCE) if m.severity == "error"]
+    lines = SOURCE.splitlines()
+    found = {(lines[line - 1].strip(), code) for line, code in errors}
+    assert ("F.gelu(p)", "spmd-partial") in found
+    assert any(text == "p + r" for text, _ in found)
+    # mypy's own complaint stays, under mypy's own code.
+    assert ("return p", "return-value") in found
+    assert not any(text.startswith(("y =", "torch.cat")) for text, _ in found)
