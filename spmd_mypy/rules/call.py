@@ -40,7 +40,7 @@ class Argument:
     ``param`` is the formal parameter's name in torch's stubs (``"self"``,
     ``"input"``, ``"other"``, ``"tensors"``, ...; of ``*args`` the name without the star).
     ``layout`` is None for a Python number (int, float, complex, bool), whose
-    literal is ``value`` if it is one.
+    literal is ``value`` if it is one.  A tensor made on the spot by ``torch.zeros`` and its like may say ``value=0``.
     """
 
     param: str

@@ -26,7 +26,7 @@ dual       the type of the gradient, one result per argument of the expression
 
 Tags: ``pointwise`` (keeps shard dims), ``view`` (a fresh constant stays fresh), ``renumber=F`` (shard dims move as
 ``shards.F`` says), ``writes=a,b`` (arguments that are written to with the result's type), ``overwrites=a`` (likewise,
-the old value does not count), ``irrelevant`` (returns or takes no tensor data).
+the old value does not count), ``into=a`` (where ``a`` is fresh it is taken for zeros).
 """
 
 from __future__ import annotations
@@ -78,6 +78,7 @@ class Rule:
     renumber: str = ""
     writes: tuple[str, ...] = ()
     overwrites: tuple[str, ...] = ()
+    into: tuple[str, ...] = ()
     conditions: tuple[Condition, ...] = ()
 
 
@@ -151,7 +152,7 @@ def read_rule(text: str, conditions: str = "") -> Rule:
     results = reader.results()
     flags: set[str] = set()
     renumber = ""
-    lists: dict[str, tuple[str, ...]] = {"writes": (), "overwrites": ()}
+    lists: dict[str, tuple[str, ...]] = {"writes": (), "overwrites": (), "into": ()}
     while tag := reader.take():
         key, _, value = tag.partition("=")
         if key in lists:
@@ -169,7 +170,7 @@ def read_rule(text: str, conditions: str = "") -> Rule:
     tests = tuple(_condition(part) for part in conditions.split(" and ")) if conditions else ()
     return Rule(
         expression, results, "pointwise" in flags, "view" in flags, renumber,
-        lists["writes"], lists["overwrites"], tests,
+        lists["writes"], lists["overwrites"], lists["into"], tests,
     )  # fmt: skip
 
 

@@ -38,7 +38,8 @@ class Plan:
 
     ``node`` has positions of arguments where the rule's expression has parameters.  Positions beyond the call's
     arguments are the literal numbers in ``numbers``, which were given as options.  ``discrete`` calls give integers or
-    bools; through ``gradless`` ones goes no gradient.
+    bools; through ``gradless`` ones goes no gradient.  ``zeros`` are operands that count as nothing where they are
+    fresh, or zeros for sure.
     """
 
     rule: Rule
@@ -48,6 +49,7 @@ class Plan:
     overwrite: bool
     discrete: bool
     gradless: bool
+    zeros: tuple[int, ...]
 
 
 def number_kind(value: OptionValue) -> AxisType:
@@ -187,7 +189,9 @@ def _plan(call: Call, operation: Operation | None) -> Plan:
     node = binder.node(rule.expression)
     discrete = rule.results == ("discrete",) or _discrete_dtype(call.options)
     gradless = discrete or not call.grad or rule.results == ("integer",)
-    return Plan(rule, node, tuple(binder.numbers), targets, overwrite, discrete, gradless)
+    zeros = [at for name in rule.into for at in binder.find(parameter(name))]
+    zeros += [at for at, argument in enumerate(call.arguments) if argument.layout is not None and argument.value == 0]
+    return Plan(rule, node, tuple(binder.numbers), targets, overwrite, discrete, gradless, tuple(zeros))
 
 
 def _kinds(call: Call, plan: Plan, axis: int) -> list[AxisType | None]:
@@ -201,6 +205,9 @@ def _kinds(call: Call, plan: Plan, axis: int) -> list[AxisType | None]:
         # A fresh buffer is nothing yet, so that a sum into it is what is summed.  An unknown one is like it: what
         # does not go with the written values would be an error.
         if kinds[at] is None or kinds[at] == FACTORY:
+            kinds[at] = ZERO
+    for at in plan.zeros:
+        if kinds[at] == FACTORY:
             kinds[at] = ZERO
     kinds.extend(plan.numbers)
     return kinds
@@ -307,6 +314,8 @@ class _Axis:
         kind = self.new
         if kind is ZERO or word == "factory" and all(argument.layout is None for argument in self.call.arguments):
             return FACTORY
+        if word == "discrete" and kind is not None and kind.letter == "P":
+            return None  # integers beside a pending sum
         if word in ("discrete", "integer", "detached", "factory"):
             return self._fresh(without_gradient(kind))
         if word == "leaf":

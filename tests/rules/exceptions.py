@@ -14,17 +14,25 @@ OVER_STRICT: Final[dict[str, str]] = {
     "soft_margin_loss": "a float target is an ordinary argument, though torch lets it have no gradient",
     "linear_cross_entropy": "class weights act linearly unless the mean divides by their sum",
     "segment_reduce": "its gradient is only implemented for some reductions",
+    "histogram": "has no gradient, as floor_divide",
     "randn_like": "equal seeds draw equal numbers on all ranks, but not numbers that sum to one draw",
     "rand_like": "as randn_like",
     "randint_like": "as randn_like",
+    "dropout": "sound where all ranks draw the same mask, which nothing shows",
+    "dropout1d": "as dropout",
+    "dropout2d": "as dropout",
+    "dropout3d": "as dropout",
+    "feature_dropout": "as dropout",
+    "native_dropout": "as dropout",
+    "scaled_dot_product_attention": "as dropout, where it has a dropout",
     "normal": "has no gradient; mixing means and deviations of different types is no one's intent",
 }
 
-# (row, types) of claims that do not hold on some sample, and why they stand.
-KNOWN_MISSES: Final[dict[tuple[str, str], str]] = {
-    ("cross_entropy", types): "class probabilities instead of class indices may get a gradient; dtypes are not known"
-    for types in ("RI", "IR", "VI")
-}
+# Rows with claims that do not hold where the target is a float, and why they stand.
+KNOWN_MISSES: Final[dict[str, str]] = dict.fromkeys(
+    ("cross_entropy", "linear_cross_entropy"),
+    "class probabilities may get a gradient, class indices have none; its type does not say which a target is",
+)
 
 
 def _reasons(reason: str, rows: str) -> dict[str, str]:
@@ -76,14 +84,17 @@ NOT_SIMULATED: Final[dict[str, str]] = {
         nn.parameter.Parameter nn.parameter.UninitializedParameter nn.parameter.Buffer
         nn.parameter.UninitializedBuffer as_subclass __deepcopy__""",
     ),
-    **_reasons("gives a PackedSequence", "rnn.pack_padded_sequence rnn.pack_sequence"),
+    **_reasons(
+        "takes or gives packed or padded lists", "rnn.pack_padded_sequence rnn.pack_sequence rnn.unpad_sequence"
+    ),
     **_reasons(
         "changes storage or calls Python per element",
-        "set_ map2_ sparse_resize_ sparse_resize_and_clear_ resize_as_sparse_ to_padded_tensor slice_inverse",
+        """set_ map2_ builtins.round sparse_resize_ sparse_resize_and_clear_ resize_as_sparse_ to_padded_tensor
+        slice_inverse""",
     ),
     **_reasons(
         "not in the installed version, or the copying twin of a view that is checked",
-        """unique_dim align_to align_as align_tensors refine_names rename linalg.polar matrix_sqrth crow_indices_copy
-        col_indices_copy ccol_indices_copy row_indices_copy""",
+        """unique_dim indices_copy values_copy align_to align_as align_tensors refine_names rename linalg.polar
+        matrix_sqrth crow_indices_copy col_indices_copy ccol_indices_copy row_indices_copy""",
     ),
 }

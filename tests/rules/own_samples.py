@@ -107,6 +107,15 @@ def _elementwise() -> Iterator[Row]:
         yield f"torch.{name}", (whole(6), whole(6)), {}
         yield f"torch.{name}", (whole(6), whole(6)), {}
         yield f"Tensor.{name}", (whole(6), whole(6)), {}
+        if name != "isclose":
+            yield f"Tensor.{name}_", (whole(6), whole(6)), {}
+    special = torch.tensor([1.0, float("nan"), float("inf"), -float("inf")], dtype=torch.float64)
+    for name in ("isnan", "isinf", "isfinite", "isposinf", "isneginf", "nan_to_num"):
+        yield f"torch.{name}", (special,), {}
+        yield f"Tensor.{name}", (special,), {}
+    yield "torch.isreal", (torch.complex(t(4), whole(4)),), {}
+    yield "torch.isin", (whole(6), whole(2)), {}
+    yield "torch.logical_not", (whole(6),), {}
     yield "torch.where", (b(6), t(6), t(6)), {}
     yield "torch.where", (b(6), t(6), 0.0), {}
     yield "torch.where", (b(6), t(6), 1.0), {}
@@ -186,13 +195,14 @@ def _shapes() -> Iterator[Row]:
     yield "torch.cat", ([t(2), t(3)],), {}
     yield "torch.nn.utils.rnn.pad_sequence", ([t(2), t(3)],), {}
     yield "torch.nn.utils.rnn.pad_sequence", ([t(2), t(3)],), {"padding_value": 1.0}
-    yield "torch.nn.utils.rnn.unpad_sequence", (t(2, 3), i(3, 2)), {}
     yield "torch.nn.utils.rnn.invert_permutation", (i(2, 0, 1),), {}
     yield "torch.nn.functional.pad", (t(2, 3), (1, 1)), {}
     yield "torch.nn.functional.pad", (t(2, 3), (1, 1)), {"value": 1.0}
     yield "torch.nn.functional.pad", (t(1, 2, 3), (1, 1)), {"mode": "reflect"}
     yield "torch.slice_inverse", (t(2, 3), t(4, 3), 0, 1, 3), {}
     yield "torch.diff", (t(4),), {"prepend": t(1), "append": t(1)}
+    yield "torch.diff", (t(4),), {"append": t(1)}
+    yield "torch.diff", (t(4),), {"prepend": t(1)}
     yield "torch.gradient", (t(5),), {"spacing": [torch.arange(5.0, dtype=torch.float64) ** 2]}
     yield "torch.trapezoid", (t(5), t(5)), {}
 
@@ -208,6 +218,7 @@ def _indexing() -> Iterator[Row]:
     yield "Tensor.sparse_mask", (t(3, 3), torch.eye(3, dtype=torch.float64).to_sparse()), {}
     yield "Tensor.slice_scatter", (t(4, 3), t(2, 3), 0, 1, 3), {}
     yield "torch.slice_scatter", (t(4, 3), t(2, 3), 0, 1, 3), {}
+    yield "torch.scatter", (t(2, 3), 1, i(0, 1).reshape(2, 1), t(2, 1)), {}
     yield "Tensor.scatter", (t(2, 3), 1, i(0, 1).reshape(2, 1), t(2, 1)), {"reduce": "add"}
     yield "Tensor.scatter", (t(2, 3), 1, i(0, 1).reshape(2, 1), t(2, 1)), {"reduce": "multiply"}
     yield "Tensor.scatter_reduce", (t(2, 3), 1, i(0, 1).reshape(2, 1), t(2, 1), "sum"), {}
@@ -215,6 +226,13 @@ def _indexing() -> Iterator[Row]:
     for reduce in ("sum", "mean", "max"):
         yield "torch.segment_reduce", (t(5, 2), reduce), {"lengths": i(2, 3)}
     yield "torch.nn.functional.embedding", (i(0, 2, 1), t(3, 4)), {}
+    yield "torch.nn.functional.embedding", (i(0, 2, 1), t(3, 4)), {"max_norm": 0.5}
+    yield "torch.nn.functional.embedding_bag", (i(0, 2, 1, 1), t(3, 4), i(0, 2)), {"mode": "sum"}
+    yield "torch.nn.functional.embedding_bag", (i(0, 2, 1, 1), t(3, 4), i(0, 2)), {"mode": "max"}
+    per_sample: dict[str, object] = {"mode": "sum", "per_sample_weights": pos(4)}
+    yield "torch.nn.functional.embedding_bag", (i(0, 2, 1, 1), t(3, 4), i(0, 2)), per_sample
+    yield "torch.embedding_bag", (t(3, 4), i(0, 2, 1, 1), i(0, 2)), {}
+    yield "torch.embedding_bag", (t(3, 4), i(0, 2, 1, 1), i(0, 2), False, 2), {}
     yield "torch.embedding", (t(3, 4), i(0, 2, 1)), {}
     yield "torch.embedding_renorm_", (t(3, 4), i(0, 2), 0.5, 2.0), {}
     yield "torch.bincount", (i(0, 1, 1, 2),), {"weights": t(4)}
@@ -231,8 +249,6 @@ def _indexing() -> Iterator[Row]:
     coo = torch.eye(3, dtype=torch.float64).to_sparse().coalesce()
     for name in ("coalesce", "indices", "values"):
         yield f"Tensor.{name}", (coo,), {}
-    for name in ("indices_copy", "values_copy"):
-        yield f"torch.{name}", (coo,), {}
     for name in ("crow_indices", "col_indices", "values"):
         yield f"Tensor.{name}", (coo.to_sparse_csr(),), {}
     for name in ("ccol_indices", "row_indices"):
@@ -380,7 +396,6 @@ def _others() -> Iterator[Row]:
     yield "builtins.abs", (t(2),), {}
     yield "copy.deepcopy", (t(2),), {}
     yield "copy.copy", (t(2),), {}
-    yield "builtins.round", (t(2),), {}
     yield "builtins.pow", (t(2), 2), {}
     for name in ("list", "tuple", "iter", "reversed"):
         yield f"builtins.{name}", (t(2),), {}

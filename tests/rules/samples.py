@@ -83,6 +83,9 @@ def make(op: str, args: tuple[object, ...], keywords: dict[str, object]) -> Samp
 
 # ---- torch's own samples
 
+# Their samples put the weight first, which the functions' wrappers in torch's tests turn round.
+_TURNED = frozenset({"nn.functional.embedding", "nn.functional.embedding_bag"})
+
 _FUNCTION_MODULES = ("nn.functional.", "linalg.", "fft.", "special.")
 
 
@@ -168,6 +171,8 @@ def _small(sample: Sample) -> bool:
 def from_torch(limit: int) -> Iterator[Sample]:
     """Samples of torch's operations, under each name that takes them."""
     for info in _database():
+        if info.name in _TURNED:  # type: ignore[attr-defined]
+            continue
         for args, keywords in _drawn(info, limit):
             for op in _names(info):
                 sample = make(op, args, keywords)

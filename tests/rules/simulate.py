@@ -161,6 +161,7 @@ def draw(x: Tensor, letter: str, ranks: int, generator: torch.Generator) -> list
 
 
 _PROBLEMS = (RuntimeError, ValueError, TypeError, IndexError, NotImplementedError, AssertionError)
+_ABOUT_GRADIENTS = re.compile(r"differentia|requires? grad|derivative|autograd|leaf Variable")
 _NOT_DIFFERENTIABLE = re.compile(r"not differentiable with respect to argument '(\w+)'")
 
 
@@ -185,6 +186,8 @@ def run(sample: Sample, tensors: Sequence[Tensor], seed: int) -> Outcome:
 
 def _give_up_gradients(sample: Sample, problem: str) -> bool:
     """Take the gradient from what the message says has none; from everything where it does not say."""
+    if not _ABOUT_GRADIENTS.search(problem):
+        return False
     named = _NOT_DIFFERENTIABLE.search(problem)
     names = {named[1]} | ({"self", "input"} if named[1] in ("self", "input") else set()) if named else set()
     guilty = [at for at, param in enumerate(sample.params) if param in names and sample.gradable[at]]
@@ -209,13 +212,13 @@ def _dense(x: Tensor) -> Tensor:
 
 
 def close(one: Tensor, other: Tensor, tolerance: float = 0.0) -> bool:
-    """Equal up to rounding, at the precision of the values or a given one."""
+    """Equal up to rounding, at the precision of the values or a given one, whichever is less."""
     one, other = _dense(one), _dense(other)
     if one.shape != other.shape:
         return False
     if not one.dtype.is_floating_point and not one.dtype.is_complex:
         return bool(torch.equal(one, other))
-    tolerance = tolerance or _TOLERANCE.get(one.dtype, 1e-4)
+    tolerance = max(tolerance, _TOLERANCE.get(one.dtype, 1e-4))
     largest = torch.nan_to_num(other.abs(), posinf=0.0).max().item() if other.numel() else 0.0
     return torch.allclose(one, other.to(one.dtype), tolerance, tolerance * max(1.0, largest), equal_nan=True)
 
@@ -342,6 +345,8 @@ def _gradient_holds(
     """Whether an input of a type gets the right gradient; ``local`` outputs are V, with a loss per rank."""
     if all(_zero(g) for g in (*per_rank, single)) or letter == "V":
         return True
+    if single is not None and not _finite(single):
+        return True  # nothing can be said
     given = [torch.zeros_like(single) if g is None and single is not None else g for g in per_rank]
     if any(g is None for g in given):
         return False
@@ -419,8 +424,8 @@ def acceptable(sample: Sample, letters: str, ranks: int, seed: int) -> str:
             right = all(output_holds(kind, attempt, at) for at, kind in enumerate(claim))
             if right and gradients_hold(claim, attempt, seed):
                 return letter
-        except (RuntimeError, IndexError):  # outputs of other shapes, or another number of them, on some rank
-            return ""
+        except (RuntimeError, IndexError, Unsuitable):
+            continue  # other shapes or another number of outputs on some rank; bools, which do not sum
     return ""
 
 

@@ -1,6 +1,6 @@
 """The numeric proof of the table: every claim on every sample, in numbers.
 
-    python -m tests.rules.sweep [--samples 6] [--assignments 40] [--ranks 2 3] [--write]
+    python -m tests.rules.sweep [--samples 4] [--assignments 20] [--ranks 2 3] [--write]
 
 Prints claims that do not hold, rejections that hold on every draw though, and rows without a sample.  ``--write``
 keeps the summary in ``sweep_result.txt``.  The test ``test_simulation`` runs a bounded part of it.
@@ -12,7 +12,7 @@ import argparse
 import sys
 import time
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -67,6 +67,11 @@ def _described(sample: Sample, letters: str) -> str:
     return ", ".join(sorted({f"{name}: {letter}" for name, letter in zip(names, letters, strict=True)}))
 
 
+def _float_target(sample: Sample) -> bool:
+    pairs = zip(sample.params, sample.tensors, strict=True)
+    return any(param == "target" and x.dtype.is_floating_point for param, x in pairs)
+
+
 def _check(report: Report, sample: Sample, letters: str, ranks: int, seed: int) -> None:
     operation = ops.find(sample.op)
     assert operation is not None, sample.op
@@ -80,17 +85,19 @@ def _check(report: Report, sample: Sample, letters: str, ranks: int, seed: int) 
             tally.right += right
         else:
             problem = simulate.refuted(sample, letters, ranks, seed)
-            if problem and (base, letters) not in KNOWN_MISSES:
+            if problem and not (base in KNOWN_MISSES and _float_target(sample)):
                 report.refuted.append(f"{sample.op}({_described(sample, letters)}) on {ranks} ranks: {problem}")
         report.checked[base] = report.checked.get(base, 0) + 1
     except Unsuitable as problem:
         report.unsuitable[base] = str(problem)
 
 
-def sweep(samples: Iterable[Sample], *, assignments: int, ranks: Iterable[int], seed: int = 1) -> Report:
-    """Check the rules' verdicts on samples, under assignments of types and on numbers of ranks."""
+def sweep(
+    samples: Iterable[Sample], *, assignments: int, ranks: Iterable[int], seed: int = 1, report: Report | None = None
+) -> Report:
+    """Check the rules' verdicts on samples, under assignments of types and on numbers of ranks; adds to ``report``."""
     torch.set_num_threads(1)
-    report = Report()
+    report = report or Report()
     generator = torch.Generator().manual_seed(seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -101,9 +108,11 @@ def sweep(samples: Iterable[Sample], *, assignments: int, ranks: Iterable[int], 
     return report
 
 
-def all_samples(limit: int) -> Iterator[Sample]:
-    """Our samples, and so many of torch's per operation."""
-    return chain(own(), from_modules(limit), from_torch(limit))
+def sweep_all(limit: int, *, assignments: int, of_ours: int, ranks: Iterable[int]) -> Report:
+    """Sweep over our samples and so many of torch's per operation, with so many assignments of each."""
+    ranks = list(ranks)
+    report = sweep(own(), assignments=of_ours, ranks=ranks)
+    return sweep(chain(from_modules(limit), from_torch(limit)), assignments=assignments, ranks=ranks, report=report)
 
 
 def _summary(report: Report, seconds: float, command: str) -> str:
@@ -125,13 +134,13 @@ def _summary(report: Report, seconds: float, command: str) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("--samples", type=int, default=6, help="of torch's samples per operation")
-    parser.add_argument("--assignments", type=int, default=40, help="of types, per sample")
+    parser.add_argument("--samples", type=int, default=4, help="of torch's samples per operation")
+    parser.add_argument("--assignments", type=int, default=20, help="of types, per sample of torch's")
     parser.add_argument("--ranks", type=int, nargs="+", default=[2, 3])
     parser.add_argument("--write", action="store_true", help=f"keep the summary in {RESULT.name}")
     args = parser.parse_args()
     start = time.perf_counter()
-    report = sweep(all_samples(args.samples), assignments=args.assignments, ranks=args.ranks)
+    report = sweep_all(args.samples, assignments=args.assignments, of_ours=64, ranks=args.ranks)
     command = f"python -m tests.rules.sweep --samples {args.samples} --assignments {args.assignments}"
     text = _summary(report, time.perf_counter() - start, command)
     sys.stdout.write(text)

@@ -197,6 +197,14 @@ def test_sums_into_fresh_buffers() -> None:
     assert not verdict.violations and verdict.mutations == ((0, (P,)),)
 
 
+def test_zeros_beside_a_pending_sum() -> None:
+    assert outcome(ask("torch.add", ("input", "P"), ("other", "F"))) == "affine"
+    zeros = Call("torch.add", (Argument("input", (P,)), Argument("other", (FACTORY,), 0)))
+    assert outcome(judge(zeros)) == "P"
+    assert outcome(ask("torch.index_add", ("input", "F"), ("index", "R"), ("source", "P"), dim=0)) == "P"
+    assert outcome(ask("torch.index_add", ("input", "C"), ("index", "R"), ("source", "P"), dim=0)) == "affine"
+
+
 def test_fits() -> None:
     assert fits(V, R) and fits(R, CONSTANT) and fits(P, FACTORY) and fits(None, V)
     assert not fits(V, I) and not fits(R, V) and not fits(P, CONSTANT) and not fits(I, R)

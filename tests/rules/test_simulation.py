@@ -9,12 +9,12 @@ from spmd_mypy.rules.kinds import I, P, R
 from tests.rules import simulate
 from tests.rules.exceptions import KNOWN_MISSES, NOT_SIMULATED, OVER_STRICT
 from tests.rules.simulate import Sample
-from tests.rules.sweep import RESULT, Report, all_samples, sweep
+from tests.rules.sweep import RESULT, Report, sweep_all
 
 
 @pytest.fixture(scope="module")
 def report() -> Report:
-    return sweep(all_samples(1), assignments=6, ranks=[2])
+    return sweep_all(1, assignments=6, of_ours=6, ranks=[2])
 
 
 def test_every_claim_holds(report: Report) -> None:

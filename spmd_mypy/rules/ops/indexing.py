@@ -14,20 +14,20 @@ gather index_select take: product(self, index(index))
 take_along_dim: product(self, index(indices))
 masked_select sparse_mask: product(self, index(mask))
 repeat_interleave: product(self, index(repeats))
-index_add index_copy: linear(self, product(source, index(index)))
+index_add index_copy: linear(self, product(source, index(index))) into=self
 index_fill: product(linear(self, value), index(index))
-index_put: product(linear(self, values), index(indices))
-index_reduce: nonlinear(self, source, index(index))
-    if reduce=mean: linear(self, product(source, index(index)))
-put: product(linear(self, source), index(index))
-scatter: product(linear(self, src, value), index(index))
-    if reduce=multiply: nonlinear(self, src, value, index(index))
-scatter_add: linear(self, product(src, index(index)))
-scatter_reduce: nonlinear(self, src, index(index))
-    if reduce=sum: linear(self, product(src, index(index)))
-    if reduce=mean: linear(self, product(src, index(index)))
-masked_scatter: product(linear(self, source), index(mask))
-select_scatter slice_scatter diagonal_scatter as_strided_scatter slice_inverse: linear(self, src)
+index_put: product(linear(self, values), index(indices)) into=self
+index_reduce: nonlinear(self, source, index(index)) into=self
+    if reduce=mean: linear(self, product(source, index(index))) into=self
+put: product(linear(self, source), index(index)) into=self
+scatter: product(linear(self, src, value), index(index)) into=self
+    if reduce=multiply: nonlinear(self, src, value, index(index)) into=self
+scatter_add: linear(self, product(src, index(index))) into=self
+scatter_reduce: nonlinear(self, src, index(index)) into=self
+    if reduce=sum: linear(self, product(src, index(index))) into=self
+    if reduce=mean: linear(self, product(src, index(index))) into=self
+masked_scatter: product(linear(self, source), index(mask)) into=self
+select_scatter slice_scatter diagonal_scatter as_strided_scatter slice_inverse: linear(self, src) into=self
 segment_reduce: nonlinear(data, index(lengths, indices, offsets), initial)
     if reduce=sum: product(linear(data, initial), index(lengths, indices, offsets))
     if reduce=mean: product(linear(data, initial), index(lengths, indices, offsets))

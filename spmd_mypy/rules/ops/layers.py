@@ -66,9 +66,10 @@ nll_loss: product(input, index(target, weight))
 multi_margin_loss multilabel_margin_loss: nonlinear(input, index(target, weight))
 linear_cross_entropy: nonlinear(input, linear_weight, linear_bias, index(target, weight))
 ctc_loss: nonlinear(log_probs, index(targets, input_lengths, target_lengths))
-mse_loss l1_loss smooth_l1_loss huber_loss binary_cross_entropy binary_cross_entropy_with_logits kl_div
-poisson_nll_loss hinge_embedding_loss multilabel_soft_margin_loss
-soft_margin_loss: nonlinear(input, target, weight, pos_weight)
+binary_cross_entropy binary_cross_entropy_with_logits
+multilabel_soft_margin_loss: product(nonlinear(input, target, pos_weight), weight)
+mse_loss l1_loss smooth_l1_loss huber_loss kl_div poisson_nll_loss hinge_embedding_loss
+soft_margin_loss: nonlinear(input, target, weight)
 gaussian_nll_loss: nonlinear(input, target, var)
 margin_ranking_loss cosine_embedding_loss: nonlinear(input1, input2, target)
 triplet_margin_loss triplet_margin_with_distance_loss: nonlinear(anchor, positive, negative)

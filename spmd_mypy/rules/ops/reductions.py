@@ -18,7 +18,7 @@ cov: nonlinear(self, fweights, aweights)
 norm_except_dim: nonlinear(v)
 dist: nonlinear(self, other)
 cdist cosine_similarity pairwise_distance: nonlinear(x1, x2)
-quantile nanquantile: nonlinear(self, index(q))
+quantile nanquantile: nonlinear(self, q)
 histogram histogramdd: nonlinear(self, bins, weight)
 max min: nonlinear(self, other) pointwise
     if dim: nonlinear(self) -> same, discrete
