@@ -20,6 +20,7 @@ from spmd_mypy.hooks.arguments import Operand, leaves, option
 from spmd_mypy.hooks.base import Workbench
 from spmd_mypy.hooks.collectives import given
 from spmd_mypy.hooks.groups import Groups
+from spmd_mypy.hooks.meshes import report_foreign
 from spmd_mypy.hooks.pending import Handles, report_use
 from spmd_mypy.hooks.requires_grad import RequiresGrad
 from spmd_mypy.hooks.variables import Change, Variables, Write
@@ -68,7 +69,8 @@ class Flow:
         written = self._given(ctx, row.written)
         if not self._concerns_us(site, written):
             return ctx.default_return_type
-        if report_use(self.bench, site.api, ctx.context, [*site.sent, *self._operands(ctx, row.written)]):
+        used = report_use(self.bench, site.api, ctx.context, [*site.sent, *self._operands(ctx, row.written)])
+        if used or self._report_foreign(site):
             site = replace(site, axes=None)
         if row.action == "wait":
             return site.sent[0].type if site.sent else ctx.default_return_type
@@ -147,6 +149,14 @@ class Flow:
                 self.bench.fail(site.api, site.ctx.context, codes.COLLECTIVE, text, notes)
                 return True
         return False
+
+    def _report_foreign(self, site: Site) -> bool:
+        """A tensor that is laid out over another mesh than the group's."""
+        return any(
+            report_foreign(self.bench, site.api, site.ctx.context, site.op, o, axis)
+            for o in site.sent
+            for axis in site.axes or ()
+        )
 
     def _has_layout(self, t: ProperType) -> bool:
         members = t.relevant_items() if isinstance(t, UnionType) else [t]

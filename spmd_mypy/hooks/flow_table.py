@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from mypy.types import Type
 
-from spmd_mypy.fullnames import RUNTIME
+from spmd_mypy.fullnames import MESH, RUNTIME
 from spmd_mypy.hooks import groups
 from spmd_mypy.hooks.assertions import Assertions
 from spmd_mypy.hooks.base import Workbench
@@ -47,13 +47,11 @@ class FlowTable:
 
     def methods(self) -> Table:
         """Hooks for methods."""
-        mesh = groups.DEVICE_MESH
-        table: Table = {
-            f"{mesh}.__getitem__": self.groups.item,
-            f"{mesh}.get_group": self.groups.get_group,
-            f"{mesh}._flatten": self.groups.flatten,
-            f"{WORK}.wait": self.handles.wait,
-        }
+        table: Table = {f"{WORK}.wait": self.handles.wait}
+        for mesh in (groups.DEVICE_MESH, MESH):
+            table[f"{mesh}.__getitem__"] = self.groups.item
+            table[f"{mesh}.get_group"] = self.groups.get_group
+            table[f"{mesh}._flatten"] = self.groups.flatten
         return table | self._configured(self.groups.call)
 
     def attributes(self) -> Table:
