@@ -19,6 +19,7 @@ from mypy.message_registry import ErrorMessage
 from mypy.nodes import (
     ARG_POS,
     ArgKind,
+    Block,
     ComparisonExpr,
     Context,
     Expression,
@@ -30,6 +31,7 @@ from mypy.nodes import (
     TypeInfo,
 )
 from mypy.plugin import AnalyzeTypeContext
+from mypy.reachability import mark_block_unreachable
 from mypy.types import AnyType, CallableType, Instance, Type, TypeGuardedType, TypeOfAny
 
 # After mypy's own patches.
@@ -265,6 +267,30 @@ def current_file(api: Any) -> MypyFile | None:
     """The module that is being checked."""
     tree = getattr(api, "tree", None)
     return tree if isinstance(tree, MypyFile) else None
+
+
+def module(lookup: Any, name: str) -> MypyFile | None:
+    """A module of the build by name, given the plugin's method ``lookup_fully_qualified``."""
+    modules = getattr(getattr(lookup, "__self__", None), "_modules", None)
+    return modules.get(name) if modules else None
+
+
+def tree_of(api: Any) -> MypyFile | None:
+    """The module that is being analyzed or checked, from any plugin context's ``api``."""
+    while api is not None:
+        for name in ("tree", "cur_mod_node"):
+            tree = getattr(api, name, None)
+            if isinstance(tree, MypyFile):
+                return tree
+        api = getattr(api, "api", None)
+    return None
+
+
+def make_unreachable(tree: MypyFile, block: Block) -> None:
+    """Have mypy leave a block alone, as it does one for another platform; its ``type: ignore`` count as unread."""
+    mark_block_unreachable(block)
+    if block.end_line is not None and block.line > 0:
+        tree.skipped_lines.update(range(block.line, block.end_line + 1))
 
 
 def _trials(context: Context) -> int:

@@ -126,6 +126,10 @@ def _strings(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(v, str) and v for v in value)
 
 
+def _is_scalar(value: Any) -> bool:
+    return isinstance(value, bool | int | float | str)
+
+
 def _axis(table: _Table, key: str, text: str) -> Axis:
     if "." in text:
         if not all(part.isidentifier() for part in text.split(".")):
@@ -247,7 +251,7 @@ def _flags(table: _Table, axes: tuple[Axis, ...]) -> tuple[dict[str, Any], froze
     for key, value in table.items.items():
         if key == "size_one":
             continue
-        flags[key] = table.get(key, value, lambda v: isinstance(v, bool | int | str), "a boolean, a number or a string")
+        flags[key] = table.get(key, value, _is_scalar, "a boolean, a number or a string")
     names = table.get("size_one", [], _strings, "a list of axis names")
     return flags, frozenset(_index(table, "size_one", name, axes) for name in names)
 

@@ -36,10 +36,12 @@ from spmd_mypy.hooks import untyped
 from spmd_mypy.hooks.annotations import Annotations, make_generic
 from spmd_mypy.hooks.base import Workbench
 from spmd_mypy.hooks.collectives import Collectives
+from spmd_mypy.hooks.configurations import Flags
 from spmd_mypy.hooks.flow_table import FlowTable
 from spmd_mypy.hooks.gradients import Gradients
 from spmd_mypy.hooks.module_table import ModuleTable
 from spmd_mypy.hooks.operations import Operations
+from spmd_mypy.hooks.own import CUSTOM_OP_CALL, OwnOperations
 from spmd_mypy.hooks.signatures import STOCK
 from spmd_mypy.hooks.strict import Strict
 from spmd_mypy.layout import Lookup
@@ -54,6 +56,7 @@ _LOCAL: Final = ("convert", "reinterpret", "invariant_to_replicate", "shard")
 # Functions outside torch that the rules have rows for.  Generic ones (list, zip, enumerate, ...) need none: mypy
 # carries the elements' types through them.
 _PYTHON_MODULES: Final = ("_operator.", "operator.", "math.", "copy.")
+_NOT_OURS: Final = ("torch.", "builtins.", "typing.", f"{RUNTIME}.")
 _BUILTINS: Final = frozenset(
     f"builtins.{name}"
     for name in ("sum", "abs", "round", "pow", "float", "int", "bool", "complex", "str", "repr", "format", "print")
@@ -81,10 +84,13 @@ class Dispatch:
         self.gradients = Gradients(self.bench)
         self.modules = ModuleTable(self.bench, self.operations)
         self.over_time = FlowTable(self.bench)
+        self.own = OwnOperations(self.bench, self.operations, lookup)
         self.strict = Strict(self.bench)
+        self.flags = Flags(config.flags)
         self._functions: dict[str, FunctionHook | None] = self._named_functions()
         self._methods: dict[str, MethodHook | None] = {
             "torch._tensor.Tensor.backward": self._guard(self.gradients.backward),
+            CUSTOM_OP_CALL: self._guard(self.own.custom_op),
             "builtins.str.format": self._guard(partial(self.operations.call, "builtins.format")),  # f-strings, too
         }
         self._methods.update(self._guarded(self.modules.methods()))
@@ -132,6 +138,8 @@ class Dispatch:
         def guarded(ctx: Any) -> Type:
             if not self.bench.watcher.watching:
                 self.bench.watcher.watch(compat.errors_of(ctx.api))
+            if self.flags:
+                self.flags.mark(compat.current_file(ctx.api))
             try:
                 return hook(ctx)
             except Exception:
@@ -151,7 +159,8 @@ class Dispatch:
 
     def get_customize_class_mro_hook(self, fullname: str) -> Callable[[ClassDefContext], None] | None:
         """Make torch's tensor classes and containers of modules generic."""
-        return make_generic if fullname in GENERIC_TENSORS else self.modules.class_made(fullname)
+        hook = make_generic if fullname in GENERIC_TENSORS else self.modules.class_made(fullname)
+        return self.flags.on_class(hook) if self.flags else hook
 
     def get_base_class_hook(self, fullname: str) -> Callable[[ClassDefContext], None] | None:
         """Hand-written autograd functions."""
@@ -180,6 +189,8 @@ class Dispatch:
         def analyze(ctx: AnalyzeTypeContext) -> Type:
             if not self.bench.watcher.watching:
                 self.bench.watcher.watch(compat.errors_of(ctx.api))
+            if self.flags:
+                self.flags.mark(compat.tree_of(ctx.api))
             return hook(ctx)
 
         return analyze
@@ -189,7 +200,7 @@ class Dispatch:
         table = self._functions
         if fullname not in table:
             table[fullname] = self._watched(fullname, self._operation(fullname))
-        hook = table[fullname]
+        hook = table[fullname] or self._own(fullname)
         if hook is not None or self.bench.watcher.watching or self._mypys.get_function_hook(fullname) is not None:
             return hook
         return self._guard(default_of)  # only to put the watcher in place
@@ -232,6 +243,11 @@ class Dispatch:
             is_property = op.startswith("Tensor.") and known(op)
             table[fullname] = self._guard(partial(self.operations.attribute, op)) if is_property else None
         return table[fullname]
+
+    def _own(self, fullname: str) -> FunctionHook | None:
+        """The project's own operations; looked up anew each time, since the daemon sees decorators come and go."""
+        own = None if fullname.startswith(_NOT_OURS) else self.own.hook(fullname)
+        return None if own is None else self._guard(own)
 
     # ---- torch's operations
 

@@ -26,7 +26,7 @@ from mypy.plugin import (
 )
 from mypy.types import FunctionLike, Type
 
-from spmd_mypy import __version__, codes
+from spmd_mypy import __version__, codes, flags
 from spmd_mypy.config import ConfigError, load
 
 if TYPE_CHECKING:
@@ -55,6 +55,7 @@ class SpmdPlugin(Plugin):
             self.config = load(options.config_file)
         except ConfigError as error:
             raise CompileError([f"spmd-mypy: {error}"]) from None
+        flags.decide(options, self.config.flags)
         assert codes.ALL  # mypy checks the names in disable_error_code once the plugins are loaded
         self._data = [_digest(), repr(self.config)]
         self._keep_installed = bool(os.environ.get(KEEP_INSTALLED))
