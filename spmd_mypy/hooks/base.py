@@ -68,8 +68,9 @@ class Workbench:
         """Report an error, and notes that say what to write instead."""
         code = _BY_SHORT[code] if isinstance(code, str) else code
         self.failures += 1
-        self.boundaries.failed(Failure(context.line, code, message, notes))
-        self.watcher.watch(compat.errors_of(api))
+        errors = compat.errors_of(api)
+        self.boundaries.failed(Failure(getattr(errors, "file", None), context.line, code, message, notes))
+        self.watcher.watch(errors)
         with compat.past_operator_trial(api, context):
             api.fail(message, context, code=code)
             for text in notes:

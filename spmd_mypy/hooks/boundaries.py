@@ -141,6 +141,7 @@ def _one_value(spelled: Spelled) -> Spelled:
 class Failure(NamedTuple):
     """An error that a hook has reported, with its notes."""
 
+    file: str | None
     line: int
     code: ErrorCode
     message: str
@@ -168,6 +169,8 @@ class Boundaries:
                 self._dropped = error
                 return True
             error.message = unmark(error.message)
+            if self._failed and (error.line, error.message) == (self._failed.line, self._failed.message):
+                self._failed = None  # recorded after all
             return self._filter(file, error)
         except Exception:  # a message of an unforeseen shape stays as mypy wrote it
             return False
@@ -186,7 +189,11 @@ class Boundaries:
 
     def _overload(self, file: str, error: Any) -> bool | None:
         """A collective has overloads: where a hook's error failed them all, that error is what to say."""
-        if error.message.startswith("No overload variant of") and self._failed and self._failed.line == error.line:
+        if (
+            error.message.startswith("No overload variant of")
+            and self._failed
+            and self._failed[:2] == (file, error.line)
+        ):
             self._overloaded, error.code, error.message = error, self._failed.code, self._failed.message
             return False
         if error.severity == "note" and self._overloaded is not None and self._overloaded.line == error.line:

@@ -38,6 +38,12 @@ def both(
     return results
 
 
+def only(result: Result, prefix: str) -> Result:
+    """The part of a result that is about files whose names start so."""
+    lines = [line for line in result.output.splitlines(keepends=True) if line.startswith(prefix)]
+    return Result(result.status, [m for m in result.messages if m.file.startswith(prefix)], "".join(lines))
+
+
 def difference(without: Result, plugin: Result) -> str:
     """The lines that differ; empty where the outputs are the same bytes."""
     assert without.status in (0, 1), without.output[-3000:]
@@ -48,8 +54,10 @@ def difference(without: Result, plugin: Result) -> str:
 
 
 def test_odd_code(tmp_path: Path) -> None:
-    files = {s.module: text for s in snippets() if (text := erased(s)) is not None}
-    without, plugin = both(tmp_path, files, "--python-version", "3.13")
+    """Also where modules with SPMD types are checked in the same run: nothing of theirs comes over."""
+    files = {f"plain_{s.module}": text for s in snippets() if (text := erased(s)) is not None}
+    typed = {s.module: s.source for s in snippets()}
+    without, plugin = (only(r, "plain_") for r in both(tmp_path, {**files, **typed}, "--python-version", "3.13"))
     revealed = sum(m.revealed is not None for m in without.messages)
     print(f"\n{len(files)} pieces of odd code, {len(without.errors)} errors and {revealed} revealed types compared")
     assert len(files) > 100
@@ -59,9 +67,20 @@ def test_odd_code(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("strict", [False, True], ids=["default", "strict"])
 def test_ordinary_code(strict: bool, tmp_path: Path) -> None:
-    options = dict.fromkeys(["strict", "warn_unreachable", "disallow_any_expr", "warn_unused_ignores"], strict)
+    options = dict.fromkeys(
+        ["strict", "warn_unreachable", "extra_checks", "strict_equality", "local_partial_types"], strict
+    )
     without, plugin = both(tmp_path, {"plain.py": PLAIN.read_text()}, options=options)
     assert difference(without, plugin) == ""
+
+
+def test_nothing_comes_over(tmp_path: Path) -> None:
+    """An error of ours in one module leaves mypy's own error on the same line of another as it is."""
+    typed = "from spmd_runtime import P, TP, Tensor\n\ndef f(x: Tensor[P[TP]]) -> None:\n    x.exp()\n"
+    plain = "import torch\nimport typed\ndef f(x: torch.Tensor) -> None:\n    torch.add(x, 'a')\n"
+    without, plugin = both(tmp_path, {"plain.py": plain, "typed.py": typed})
+    assert [m.code for m in plugin.errors if m.file == "typed.py"] == ["spmd-partial"]
+    assert difference(only(without, "plain.py"), only(plugin, "plain.py")) == ""
 
 
 def test_torch_itself(tmp_path: Path) -> None:
