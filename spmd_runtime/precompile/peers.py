@@ -35,16 +35,14 @@ def _compare(rows: list[bytes], mine: bytes, ranks: list[int]) -> None:
     broken = [rank for rank, row in zip(ranks, rows, strict=True) if row == _BROKEN]
     if broken:
         raise PeerError(f"{_ranks(broken)} could not load the artifact; the error is there")
-    others = [rank for rank, row in zip(ranks, rows, strict=True) if row != mine]
-    if not others:
-        return
-    odd = others if len(others) <= len(ranks) // 2 else [rank for rank in ranks if rank not in others]
-    row = rows[ranks.index(odd[0])]
-    common = next(other for other in rows if other != row)
-    raise PeerError(
-        f"the ranks have different artifacts: {_ranks(odd)} has {row.hex()[:12]}, the others have {common.hex()[:12]}; "
-        "give all ranks the same directory"
-    )
+    common = max(rows, key=lambda row: (rows.count(row), row == rows[0]))
+    odd = [rank for rank, row in zip(ranks, rows, strict=True) if row != common]
+    if odd:
+        other = rows[ranks.index(odd[0])].hex()[:12]
+        raise PeerError(
+            f"the ranks have different artifacts: {_ranks(odd)} has {other}, the others have {common.hex()[:12]}; "
+            f"this rank has {mine.hex()[:12]}; give all ranks the same directory"
+        )
 
 
 def _ranks(ranks: list[int]) -> str:

@@ -32,9 +32,7 @@ def signed(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Path:
     """``tiny.tiny``, built with a key."""
     folder = tmp_path_factory.mktemp("signed")
     (folder / "key").write_text(KEY + "\n")
-    precompile(
-        tiny.tiny, tiny.tiny_inputs(), mesh=MESH, out=folder / "step", cache_dir=cache, key_file=folder / "key"
-    )
+    precompile(tiny.tiny, tiny.tiny_inputs(), mesh=MESH, out=folder / "step", cache_dir=cache, key_file=folder / "key")
     return folder / "step"
 
 

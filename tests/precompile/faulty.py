@@ -15,9 +15,10 @@ ROWS = 8
 history: list[Any] = []
 calls = 0
 
-opaque = torch.library.Library("spmd_faulty", "DEF")
-opaque.define("no_fake(Tensor x) -> Tensor")
-opaque.impl("no_fake", lambda x: x + 1, "CPU")
+
+@torch.library.custom_op("spmd_faulty::no_fake", mutates_args=())
+def _no_fake(x: torch.Tensor) -> torch.Tensor:
+    return x + 1
 
 
 def embed(rank: int, table: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
@@ -127,13 +128,13 @@ def closure(w: torch.Tensor) -> torch.Tensor:
 
 def backward_only(w: torch.Tensor) -> torch.Tensor:
     loss = (w * w).sum()
-    loss.backward()
+    loss.backward()  # type: ignore[no-untyped-call]
     return loss.detach()
 
 
 def backward_returned(w: torch.Tensor) -> Any:
     loss = (w * w).sum()
-    loss.backward()
+    loss.backward()  # type: ignore[no-untyped-call]
     return loss.detach(), w.grad
 
 

@@ -61,9 +61,9 @@ class Case:
 
 def build_model(case: Case) -> Llama:
     """The part of the model that one rank has, without numbers."""
-    kind = {"sp": SequenceParallelLlama, "tp": TensorParallelLlama}[case.model]
     with torch.device("meta"):
-        return kind(case.config).to(case.dtype)
+        model = SequenceParallelLlama(case.config) if case.model == "sp" else TensorParallelLlama(case.config)
+        return model.to(case.dtype)
 
 
 def build_step(case: Case, model: Llama) -> Step:
@@ -103,6 +103,7 @@ def updating(
             [state["mean"][name] for name in names], [state["square"][name] for name in names], [],
             [state["step"][name] for name in names], foreach=False, amsgrad=False, beta1=0.9, beta2=0.95, lr=1e-2,
             weight_decay=0.1, eps=1e-8, maximize=False,
+            capturable=torch.compiler.is_compiling(),  # the step's number stays a tensor; eager, CPUs cannot
         )  # fmt: skip
     return loss, norm
 
@@ -112,7 +113,7 @@ def optimizer_state(params: Mapping[str, torch.Tensor]) -> dict[str, dict[str, t
     return {
         "mean": {name: torch.zeros_like(param, requires_grad=False) for name, param in params.items()},
         "square": {name: torch.zeros_like(param, requires_grad=False) for name, param in params.items()},
-        "step": {name: torch.zeros((), dtype=torch.float32, device=param.device) for name, param in params.items()},
+        "step": {name: torch.zeros((), dtype=param.dtype, device=param.device) for name, param in params.items()},
     }
 
 
@@ -126,9 +127,16 @@ def factory(case: Case) -> tuple[Step, Inputs]:
     return build_step(case, model), (params, *state, tokens, tokens)
 
 
-def real(case: Case, dp: int, tp: int, *, batch: int | None = None) -> tuple[Step, Inputs]:
-    """Step and inputs with numbers, on the rank (dp, tp) of a mesh whose axes are bound; the same for every call."""
+def real(
+    case: Case, dp: int, tp: int, *, batch: int | None = None, compiled_model: bool = False
+) -> tuple[Step, Inputs]:
+    """Step and inputs with numbers, on the rank (dp, tp) of a mesh whose axes are bound; the same for every call.
+
+    ``compiled_model``: the model's forward is under torch.compile(fullgraph=True), and so its backward.
+    """
     model = build_model(case).to_empty(device="cpu")
+    if compiled_model:
+        model.compile(fullgraph=True, dynamic=False)
     whole = initial_state(model, case.layers, seed=5)
     load_full(model, {name: value * 4 if value.dim() > 1 else value for name, value in whole.items()}, tp)
     params = {name: param.detach().clone().requires_grad_() for name, param in model.named_parameters()}
@@ -142,10 +150,13 @@ def real(case: Case, dp: int, tp: int, *, batch: int | None = None) -> tuple[Ste
 CASES: dict[str, Case] = {
     "tp": Case("tp"),
     "sp": Case("sp"),
-    "recompute": Case("sp", layers=2, recompute=True),
-    "bf16": Case("sp", bf16=True),
-    "dynamic": Case("sp", dynamic=True),
-    "accumulate": Case("tp", micro=2),
-    "adamw": Case("sp", adamw=True),
     "float64": Case("sp", dtype=torch.float64),
+    "recompute": Case("sp", layers=3, length=64, batch=4, recompute=True),
+    "recompute tp": Case("tp", layers=2, recompute=True),
+    "bf16": Case("tp", bf16=True),
+    "dynamic": Case("sp", dynamic=True),
+    "bf16 dynamic": Case("sp", bf16=True, dynamic=True),
+    "accumulate": Case("sp", micro=2),
+    "adamw": Case("sp", adamw=True),
+    "all in float64": Case("tp", dtype=torch.float64, micro=2, adamw=True),
 }

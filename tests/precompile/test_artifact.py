@@ -182,7 +182,9 @@ def manifest_of(folder: Path) -> dict[str, Any]:
 def test_fingerprint_holds_what_can_change_the_result(plain: Path) -> None:
     manifest = manifest_of(plain)
     items = manifest["fingerprint"]
-    assert {"torch", "torch.git", "torch.sources", "python", "triton", "cpu.capability", "cpu.threads", "spmd"} <= set(items)
+    assert {"torch", "torch.git", "torch.sources", "python", "triton", "cpu.capability", "cpu.threads", "spmd"} <= set(
+        items
+    )
     assert {"deterministic", "matmul_precision"} <= set(items)
     assert "code tests.precompile.tiny" in manifest["code"]
 
@@ -191,7 +193,10 @@ def test_each_item_of_the_fingerprint_is_compared_and_named(plain: Path) -> None
     now = fingerprint.environment(["cpu"])
     for name, value in now.items():
         other = {**now, name: "something else"}
-        with mock.patch.object(fingerprint, "environment", return_value=other), pytest.raises(StaleArtifactError) as info:
+        with (
+            mock.patch.object(fingerprint, "environment", return_value=other),
+            pytest.raises(StaleArtifactError) as info,
+        ):
             load_unused(plain, trust="directory")
         assert info.value.differences == {name: (value, "something else")}
         assert f"{name}: built with {value}, here something else" in str(info.value)

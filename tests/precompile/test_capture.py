@@ -13,6 +13,7 @@ import pytest
 import torch
 import torch.distributed as dist
 
+from spmd_runtime import TP, axis_size
 from spmd_runtime.precompile import (
     CaptureError,
     DisagreementError,
@@ -173,7 +174,7 @@ def test_a_world_of_4096_is_one_process() -> None:
     with fake_world({"dp": 512, "tp": 8}, {"dp": 3, "tp": 5}):
         assert dist.get_world_size() == 4096
         assert dist.get_rank() == 3 * 8 + 5
-        assert faulty.axis_size(faulty.TP) == 8
+        assert axis_size(TP) == 8
 
 
 def test_ranks_that_are_compared_do_not_grow_with_the_mesh() -> None:

@@ -1,0 +1,189 @@
+"""A loaded step on real ranks: what it computes, what it refuses, and that it compiles nothing."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.distributed as dist
+from torch.distributed.device_mesh import init_device_mesh
+
+from spmd_runtime import TP, use_mesh
+from spmd_runtime.mesh import lookup
+from spmd_runtime.precompile import InputError, PeerError, PrecompileError, fake_world, load, precompile
+from tests.precompile import tiny, tripwires
+from tests.precompile.ranks import TRUST, difference
+from tests.runtime import gloo
+
+TIMEOUT = 120
+
+
+def mesh_of(ranks: int) -> Any:
+    return init_device_mesh("cpu", (ranks,), mesh_dim_names=("tp",))
+
+
+def run_tiny(folder: str) -> list[float]:
+    """The largest difference to eager, twice; with every compiler made to raise."""
+    mesh = mesh_of(2)
+    with tripwires.no_compiler():
+        step = load(folder, mesh, trust=TRUST)
+        results = [step(*tiny.tiny_inputs()) for _ in range(2)]
+    assert lookup(TP).group is mesh.get_group("tp")  # bound for good
+    eager = tiny.tiny(*tiny.tiny_inputs())
+    return [difference(result, eager).largest for result in results]
+
+
+def test_equals_eager_and_compiles_nothing(plain: Path) -> None:
+    for differences in gloo.run(run_tiny, 2, str(plain), timeout=TIMEOUT):
+        assert all(d < 1e-6 for d in differences)
+
+
+def test_every_tripwire_is_on_the_path_of_a_compilation() -> None:
+    """A wire that nothing runs into would show nothing: torch.compile runs into the first ones."""
+    with tripwires.no_compiler(), pytest.raises(tripwires.Compiled):
+        torch.compile(lambda x: x + 1)(torch.ones(3))
+    torch._dynamo.reset()
+
+
+def inputs_with(**changes: Any) -> Any:
+    params, x, scale = tiny.tiny_inputs()
+    given = {"params": params, "x": x, "scale": scale, **changes}
+    return given["params"], given["x"], given["scale"]
+
+
+def misfits() -> dict[str, tuple[Any, str]]:
+    params, x, _ = tiny.tiny_inputs()
+    return {
+        "shape": (inputs_with(x=x[:3]), r"input x has shape \(3, 6\), and the step was built for \(4, 6\)"),
+        "rank": (inputs_with(x=x.view(24)), r"input x has shape \(24,\)"),
+        "dtype": (inputs_with(x=x.double()), r"input x has dtype torch.float64, .* torch.float32"),
+        "device": (inputs_with(x=x.to("meta")), r"input x has device meta, .* cpu"),
+        "strides": (
+            inputs_with(x=x.t().contiguous().t()),
+            r"input x has strides \(1, 4\), .* \(6, 1\); call .contiguous",
+        ),
+        "constant": (inputs_with(scale=2.0), r"input scale is 2.0, and the step was built for 0.5"),
+        "kind": (inputs_with(x=1), r"input x is a int, and the step was built for a tensor"),
+        "in a dict": (inputs_with(params={**params, "b": torch.ones(4)}), r"input params\['b'\] has shape \(4,\)"),
+        "structure": (inputs_with(params={"w": params["w"]}), r"other arguments than it was built for: 3 leaves"),
+        "argument": (inputs_with()[:2], r"other arguments than it was built for"),
+    }
+
+
+@pytest.fixture
+def fake_step(plain: Path) -> Any:
+    """The step with collectives that send nothing: enough for what is checked before it runs."""
+    with fake_world({"tp": 2}):
+        yield load(plain, trust=TRUST)
+
+
+@pytest.mark.parametrize("what", misfits())
+def test_other_inputs_are_refused_by_name(fake_step: Any, what: str) -> None:
+    inputs, message = misfits()[what]
+    with pytest.raises(InputError, match=message):
+        fake_step(*inputs)
+
+
+def test_keyword_arguments_are_another_call(fake_step: Any) -> None:
+    params, x, scale = tiny.tiny_inputs()
+    with pytest.raises(InputError, match="other arguments"):
+        fake_step(params, x, scale=scale)
+
+
+def test_an_axis_that_is_bound_anew_is_refused(plain: Path) -> None:
+    with fake_world({"tp": 2}):
+        step = load(plain, trust=TRUST)
+    with fake_world({"tp": 2}), pytest.raises(PrecompileError, match="another group"):
+        step(*tiny.tiny_inputs())
+
+
+def run_writing(folder: str) -> tuple[float, str]:
+    """What an input holds after the step, against eager, and the refusal of inputs that overlap."""
+    mesh = mesh_of(2)
+    x = torch.arange(24.0).view(6, 4).t()
+    mine, eager = torch.ones(4, 6), torch.ones(4, 6)
+    with use_mesh(mesh):
+        step = load(folder, mesh, trust=TRUST)
+        base = torch.ones(48)
+        try:
+            step(base[:24].view(4, 6), base[10:34].view(6, 4).t())
+            refusal = ""
+        except InputError as error:
+            refusal = str(error)
+        found = step(mine, x), tiny.update(eager, x)
+    return difference((mine, found[0]), (eager, found[1])).largest, refusal
+
+
+def test_inputs_that_the_step_writes_into(writing: Path) -> None:
+    for largest, refusal in gloo.run(run_writing, 2, str(writing), timeout=TIMEOUT):
+        assert largest < 1e-6
+        assert "writes into w, which shares memory with x" in refusal
+
+
+def run_varied(folder: str) -> dict[str, Any]:
+    """Each rank's batches by length, in its own variant, against eager; and what fits none."""
+    mesh = mesh_of(2)
+    width = 3 if dist.get_rank() == 0 else 2
+    with use_mesh(mesh):
+        step = load(folder, mesh, trust=TRUST)
+        found: dict[str, Any] = {"variants": step.variants}
+        for n in (1, 2, 5, 8, 1):
+            batch = torch.randn(n, width)
+            found[f"{n}"] = difference(step(batch), tiny.shards(batch)).largest
+        for n in (9, 0):
+            try:
+                step(torch.ones(n, width))
+            except InputError as error:
+                found[f"{n}"] = str(error)
+    return found
+
+
+def test_variants_and_lengths_are_chosen_by_the_ranks_own_inputs(varied: Path) -> None:
+    for found in gloo.run(run_varied, 2, str(varied), timeout=TIMEOUT):
+        assert found.pop("variants") == ("even", "even_n1", "last", "last_n1")
+        assert "n = 9, and the step was built for 2 to 8" in found.pop("9")
+        assert "fit no variant" in found.pop("0")
+        assert all(value < 1e-6 for value in found.values()) and len(found) == 4
+
+
+def run_peers(folders: list[str]) -> str:
+    """The error that this rank gets when each loads its own directory."""
+    try:
+        load(folders[dist.get_rank()], mesh_of(len(folders)), trust=TRUST)
+    except PrecompileError as error:
+        return f"{type(error).__name__}: {error}"
+    return "loaded"
+
+
+def test_a_rank_with_another_artifact_is_named(plain: Path, signed: Path, tmp_path: Path) -> None:
+    """The two hold the same code and differ in when they were built."""
+    manifests = [(folder / "manifest.json").read_bytes() for folder in (plain, signed)]
+    other = shutil.copytree(signed, tmp_path / "other")
+    if manifests[0] == manifests[1]:
+        (other / "manifest.json").write_bytes(manifests[1] + b"\n")
+    for error in gloo.run(run_peers, 2, [str(plain), str(other)], timeout=TIMEOUT):
+        assert error.startswith(PeerError.__name__) and "rank 1 has" in error
+
+
+def test_a_rank_that_cannot_load_is_named_to_the_others(plain: Path, tmp_path: Path) -> None:
+    broken = shutil.copytree(plain, tmp_path / "broken")
+    (broken / "step/step.bin").write_bytes(b"")
+    errors = gloo.run(run_peers, 2, [str(plain), str(broken)], timeout=TIMEOUT)
+    assert errors[0].startswith(PeerError.__name__) and "rank 1 could not load" in errors[0]
+    assert errors[1].startswith("BrokenArtifactError")
+
+
+def test_a_modules_method_takes_its_parameters_and_buffers(tmp_path: Path, cache: Path) -> None:
+    module = tiny.Scaled()
+    x = torch.arange(4.0)
+    precompile(module.forward, (x,), mesh={"tp": 1}, out=tmp_path / "step", cache_dir=cache)
+    with fake_world({"tp": 1}):
+        step = load(tmp_path / "step", trust=TRUST)
+        state = {"weight": torch.full((4,), 3.0), "offset": torch.zeros(4)}
+        loss, (grad,) = step(state, x)
+    assert torch.allclose(loss, (x * 3).square().sum())
+    assert torch.allclose(grad, 2 * x * x * 3)
+    assert torch.equal(module.weight, torch.ones(4)) and module.weight.grad is None
