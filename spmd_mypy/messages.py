@@ -10,6 +10,7 @@ from spmd_mypy.rules import conversions, fixes
 from spmd_mypy.rules.call import Call, Violation
 from spmd_mypy.rules.collectives import Refusal, Token
 from spmd_mypy.rules.kinds import AxisType, Layout
+from spmd_mypy.rules.operations import judge
 from spmd_mypy.rules.reasons import REASONS
 
 if TYPE_CHECKING:
@@ -33,7 +34,9 @@ def word(kind: AxisType) -> str:
     return str(kind) if kind.dim is not None else _WORDS[kind.letter]
 
 
-def violation_message(call: Call, violation: Violation, texts: Sequence[str], axis: str) -> Message:
+def violation_message(
+    call: Call, violation: Violation, texts: Sequence[str], axis: str, ask: fixes.Judge = judge
+) -> Message:
     """The message for a rule that an operation breaks; ``texts`` are the operands as written."""
     reason = REASONS[violation.reason]
     named = [texts[i] if i < len(texts) else "the number" for i in violation.culprits] or ["the operand"]
@@ -46,7 +49,7 @@ def violation_message(call: Call, violation: Violation, texts: Sequence[str], ax
         kind=kinds[0] if kinds else "",
         new=kinds[1] if len(kinds) > 1 else "another type",
     )
-    notes = tuple(fix_notes(fixes.suggest(call, violation), texts, axis))
+    notes = tuple(fix_notes(fixes.suggest(call, violation, ask), texts, axis))
     return Message(reason.code, text, notes)
 
 

@@ -6,8 +6,9 @@ the resulting layout into the type that mypy inferred.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
 from math import prod
 from typing import Any, Final
@@ -28,6 +29,7 @@ from spmd_mypy.messages import violation_message
 from spmd_mypy.rules import operations as rules
 from spmd_mypy.rules.call import Argument, Call, Verdict, Violation
 from spmd_mypy.rules.kinds import Layout
+from spmd_mypy.rules.ops import Operation
 
 _COMBINATIONS: Final = 16  # more members than this in a call's unions are not told apart
 
@@ -124,14 +126,17 @@ class Operations:
         """The rules' verdict; calls repeat, and equal layouts are one object, so that a look-up is cheap."""
         grad = self.bench.gradients_on(site.api, site.context)
         parts = [(o.param, o.value if o.number else id(layout)) for o, layout in zip(members, layouts, strict=True)]
-        key = (site.op, grad, tuple(parts), tuple(site.options.items()))
+        key = (site.op, site.operation, grad, tuple(parts), tuple(site.options.items()))
         judged = self._judged.get(key)
         if judged is None:
             arguments = tuple(Argument(o.param, layout, o.value) for o, layout in zip(members, layouts, strict=True))
             call = Call(site.op, arguments, site.options, grad)
-            verdict = rules.judge(call, axes=self.layouts.size, rng=self.bench.config.rng)
+            verdict = self._ask(site)(call)
             judged = self._judged[key] = Judged(call, verdict)
         return judged
+
+    def _ask(self, site: Site) -> Callable[[Call], Verdict]:
+        return partial(rules.judge, operation=site.operation, axes=self.layouts.size, rng=self.bench.config.rng)
 
     def _report(self, site: Site, members: list[Operand], verdict: Verdict, reported: set[tuple[str, int]]) -> None:
         for violation in verdict.violations:
@@ -159,7 +164,7 @@ class Operations:
     def _fail(self, site: Site, members: list[Operand], violation: Violation) -> None:
         call = Call(site.op, site.arguments, site.options, True)
         texts = [self.bench.text(site.api, o.expression, _fallback_text(o)) for o in members]
-        message = violation_message(call, violation, texts, self.bench.axis(violation.axis))
+        message = violation_message(call, violation, texts, self.bench.axis(violation.axis), self._ask(site))
         branch = self._branch(site, violation)
         self.bench.fail(site.api, site.context, message.code, message.text + branch, message.notes)
 
@@ -224,8 +229,17 @@ def _is_augmented(op: str) -> bool:
 class Site:
     """One call as it stands in the source."""
 
-    def __init__(self, op: str, api: Any, context: Any, found: list[Operand], options: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        op: str,
+        api: Any,
+        context: Any,
+        found: list[Operand],
+        options: dict[str, Any],
+        operation: Operation | None = None,
+    ) -> None:
         self.op = op
+        self.operation = operation  # of a project's own, else None
         self.api = api
         self.context = context
         self.operands = found

@@ -7,14 +7,16 @@ silently make another tensor of the rest.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, TypeAlias
 
 from spmd_mypy.rules.call import Argument, Call, Verdict, Violation
 from spmd_mypy.rules.collectives import TRANSITIONS, Token
 from spmd_mypy.rules.kinds import BY_LETTER, AxisType
 from spmd_mypy.rules.operations import judge
+
+Judge: TypeAlias = Callable[[Call], Verdict]
 
 # In the order in which they are offered.
 _CANDIDATES: Final[tuple[tuple[str, Token, Token], ...]] = (
@@ -80,21 +82,21 @@ def _letters(verdict: Verdict, axis: int) -> list[str | None]:
     return [kind if kind is None else "C" if kind.constant else kind.letter for kind in kinds]
 
 
-def _keeps_the_rest(call: Call, fixed: Verdict, at: tuple[int, ...], axis: int) -> bool:
+def _keeps_the_rest(call: Call, fixed: Verdict, at: tuple[int, ...], axis: int, ask: Judge) -> bool:
     """Whether the other operands alone give the same result type as the fixed call."""
     rest = tuple(argument for index, argument in enumerate(call.arguments) if index not in at)
     if all(_slot(argument, axis) is None for argument in rest):
         return True
-    alone = judge(replace(call, arguments=rest))
+    alone = ask(replace(call, arguments=rest))
     if not _accepted(alone, axis) or alone.mutations != fixed.mutations and not alone.mutations:
         return True
     mine, theirs = _letters(fixed, axis), _letters(alone, axis)
     return all(one in (other, None) or other in ("C", None) for one, other in zip(mine, theirs, strict=False))
 
 
-def _operands(call: Call, violation: Violation, src: Token) -> Iterator[tuple[int, ...]]:
+def _operands(call: Call, violation: Violation, src: Token, ask: Judge) -> Iterator[tuple[int, ...]]:
     """Which operands of the type to wrap: the first culprit, another one, all of them together."""
-    written = {at for at, _ in judge(call).mutations}
+    written = {at for at, _ in ask(call).mutations}
     of_type = [
         at
         for at, argument in enumerate(call.arguments)
@@ -110,14 +112,17 @@ def _operands(call: Call, violation: Violation, src: Token) -> Iterator[tuple[in
         yield tuple(sorted(of_type))
 
 
-def suggest(call: Call, violation: Violation) -> list[Fix]:
-    """What would make ``call`` acceptable on the violation's axis, best first; empty where nothing simple does."""
+def suggest(call: Call, violation: Violation, ask: Judge = judge) -> list[Fix]:
+    """What would make ``call`` acceptable on the violation's axis, best first; empty where nothing simple does.
+
+    ``ask`` judges a call; for a project's own operation it knows that operation's row.
+    """
     fixes = []
     for op, src, dst in _CANDIDATES:
         row = TRANSITIONS[op][src, dst]
-        for at in _operands(call, violation, src):
-            fixed = judge(_retyped(call, at, violation.axis, BY_LETTER[dst]))
-            if _accepted(fixed, violation.axis) and _keeps_the_rest(call, fixed, at, violation.axis):
+        for at in _operands(call, violation, src, ask):
+            fixed = ask(_retyped(call, at, violation.axis, BY_LETTER[dst]))
+            if _accepted(fixed, violation.axis) and _keeps_the_rest(call, fixed, at, violation.axis, ask):
                 fixes.append(Fix(op, at, violation.axis, src, dst, row.expert, _BACKWARD[op, src, dst]))
                 break
     return fixes

@@ -1,4 +1,4 @@
-"""mypy's private parts: each is there in the installed version, and without them the plugin still works, more plainly."""
+"""mypy's private parts: each is there in the installed version; without them the plugin works, more plainly."""
 
 from __future__ import annotations
 
