@@ -108,6 +108,7 @@ def test_an_unknown_name_is_unknown() -> None:
     assert not ops.known("torch.no_such_operation")
     assert not ops.known("Tensor.no_such_operation_")
     assert not ops.known("my_project.add")
+    assert not ops.known("builtins.range")
 
 
 @pytest.mark.parametrize(

@@ -101,6 +101,7 @@ _PREFIXES: Final = (
     "torch.nn.parameter.", "torch.nn.", "torch.sparse.", "torch.functional.", "torch._lowrank.", "torch._lobpcg.",
     "torch._linalg_utils.", "torch.amp.grad_scaler.", "torch.", "builtins.", "copy.",
 )  # fmt: skip
+_PYTHON: Final = frozenset({"builtins.", "copy."})  # where a name is not torch's operation of that name
 _MODULE_PREFIXES: Final = ("torch.nn.modules.", "torch.nn.")
 
 
@@ -152,7 +153,7 @@ def _resolve(op: str) -> _Found | None:
             qualified = prefix.rstrip(".").rpartition(".")[2] + "." + name
             if qualified in _ROWS:
                 return _Found(qualified)
-            return _last_name(name) if "." not in name else None
+            return _last_name(name) if "." not in name and prefix not in _PYTHON else None
     return None
 
 
