@@ -12,13 +12,18 @@ Full names, under which tools such as the plugin know them:
   ``redistribute``, ``unshard``, ``broadcast``, ``shift``
 * ``spmd_runtime.local`` (no data moves forward): ``convert``, ``reinterpret``, ``invariant_to_replicate``, ``shard``,
   ``assert_type``, ``mutate_type``, ``reinterpret_mesh``, ``axis_index``, ``axis_size``
+* ``spmd_runtime.coalesced`` (several tensors in one launch): ``all_reduce_coalesced``, ``all_gather_coalesced``,
+  ``reduce_scatter_coalesced``
+* ``spmd_runtime.dtensor``: ``to_dtensor``, ``from_dtensor``
 * ``spmd_runtime.pending``: ``Pending``
+* ``spmd_runtime.rule``: ``rule``; ``spmd_runtime.typed``: ``typed``
 * ``spmd_runtime.mesh``: ``use_mesh``, ``bind``, ``Binding``
 """
 
 from __future__ import annotations
 
 from spmd_runtime.axes import CP, DP, EDP, EP, ETP, FSDP, PP, SP, TP, MeshAxis
+from spmd_runtime.coalesced import all_gather_coalesced, all_reduce_coalesced, reduce_scatter_coalesced
 from spmd_runtime.collectives import (
     all_gather,
     all_reduce,
@@ -29,6 +34,7 @@ from spmd_runtime.collectives import (
     shift,
     unshard,
 )
+from spmd_runtime.dtensor import from_dtensor, to_dtensor
 from spmd_runtime.local import (
     assert_type,
     axis_index,
@@ -42,6 +48,7 @@ from spmd_runtime.local import (
 )
 from spmd_runtime.mesh import Binding, bind, use_mesh
 from spmd_runtime.pending import Pending
+from spmd_runtime.rule import rule
 from spmd_runtime.typed import typed
 from spmd_runtime.types import (
     Buffer,
@@ -62,9 +69,10 @@ from spmd_runtime.types import (
 )
 
 __all__ = [
-    "CP", "DP", "EDP", "EP", "ETP", "FSDP", "PP", "SP", "TP", "Binding", "Buffer", "Group", "I", "Invariant",
-    "MeshAxis", "P", "Parameter", "Partial", "Pending", "R", "Replicate", "S", "Shard", "SpmdType", "Tensor", "V",
-    "Varying", "all_gather", "all_reduce", "all_to_all", "assert_type", "axis_index", "axis_size", "bind", "broadcast",
-    "convert", "invariant_to_replicate", "mutate_type", "redistribute", "reduce_scatter", "reinterpret",
-    "reinterpret_mesh", "shard", "shift", "typed", "unshard", "use_mesh",
+    "Binding", "Buffer", "CP", "DP", "EDP", "EP", "ETP", "FSDP", "Group", "I", "Invariant", "MeshAxis", "P", "PP",
+    "Parameter", "Partial", "Pending", "R", "Replicate", "S", "SP", "Shard", "SpmdType", "TP", "Tensor", "V",
+    "Varying", "all_gather", "all_gather_coalesced", "all_reduce", "all_reduce_coalesced", "all_to_all",
+    "assert_type", "axis_index", "axis_size", "bind", "broadcast", "convert", "from_dtensor",
+    "invariant_to_replicate", "mutate_type", "redistribute", "reduce_scatter", "reduce_scatter_coalesced",
+    "reinterpret", "reinterpret_mesh", "rule", "shard", "shift", "to_dtensor", "typed", "unshard", "use_mesh",
 ]  # fmt: skip

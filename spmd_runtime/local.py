@@ -10,7 +10,6 @@ from typing import Any
 
 import torch
 
-from spmd_runtime import traced
 from spmd_runtime.geometry import as_sizes
 from spmd_runtime.mesh import lookup
 from spmd_runtime.options import frozen
@@ -131,7 +130,9 @@ def axis_index(axis: AxisLike, *, device: torch.device | None = None) -> torch.T
     ``device``: default the one that the axis's group communicates on.
     """
     bound = lookup(axis)
-    if torch.compiler.is_compiling():
+    if torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack():
+        from spmd_runtime import traced  # noqa: PLC0415  # takes long to import
+
         return traced.index(bound.name, device if device is not None else bound.device())
     return bound.index(device)
 

@@ -173,20 +173,20 @@ def use_mesh(*meshes: DeviceMesh) -> Binding:
 
 def lookup(axis: AxisLike) -> Bound:
     """The bound axis; raises LookupError, naming what is bound, where ``axis`` is not."""
+    if torch.compiler.is_compiling():  # no cache: a traced function changes nothing outside of it
+        return _find(axis)
     found = _found.get(axis)
-    if found is not None and found.world is dist.GroupMember.WORLD:
-        return found
-    return _find(axis)
+    if found is None or found.world is not dist.GroupMember.WORLD:
+        found = _found[axis] = _find(axis)
+    return found
 
 
 def _find(axis: AxisLike) -> Bound:
-    with _lock:
-        found = _of_group(axis) if isinstance(axis, dist.ProcessGroup) else _of_name(axis_name(axis))
-        if found.world is not dist.GroupMember.WORLD:
-            raise LookupError(
-                f"axis {found.name!r} is bound to a group of a torch.distributed that has ended; bind it again"
-            )
-        _found[axis] = found
+    found = _of_group(axis) if isinstance(axis, dist.ProcessGroup) else _of_name(axis_name(axis))
+    if found.world is not dist.GroupMember.WORLD:
+        raise LookupError(
+            f"axis {found.name!r} is bound to a group of a torch.distributed that has ended; bind it again"
+        )
     return found
 
 

@@ -7,9 +7,12 @@ from typing import Final, NamedTuple, Optional
 
 import torch
 
+# Kinds of numbers in which a sum over many ranks loses digits.  By name: not every torch has every one.
 LOW_PRECISION: Final = frozenset(
-    dtype for dtype in vars(torch).values()
-    if isinstance(dtype, torch.dtype) and (dtype.is_floating_point or dtype.is_complex) and torch.finfo(dtype).bits < 32
+    getattr(torch, name)
+    for name in ("bfloat16", "float16", "complex32", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz",
+                 "float8_e5m2fnuz", "float8_e8m0fnu", "float4_e2m1fn_x2")
+    if hasattr(torch, name)
 )  # fmt: skip
 
 _KEYS: Final = ("op_dtype", "out_dtype", "async_op", "backward_options")

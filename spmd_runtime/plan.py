@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.autograd import forward_ad, profiler
 
 from spmd_mypy.rules.collectives import Transition
-from spmd_runtime import debug, eager, geometry, rows, traced
+from spmd_runtime import debug, eager, geometry, rows
 from spmd_runtime.geometry import Geometry, Misfit
 from spmd_runtime.mesh import Bound
 from spmd_runtime.options import LOW_PRECISION, NONE, Dtypes
@@ -46,8 +46,8 @@ class Plan:
     """
 
     __slots__ = (
-        "_dual", "_finish", "_fits", "_start", "bound", "careful", "communicates", "dtypes", "geometry", "kernel",
-        "label", "passes", "row", "run",
+        "_dual", "_finish", "_fits", "_start", "asks", "bound", "careful", "communicates", "dtypes", "geometry",
+        "kernel", "label", "passes", "row", "run",
     )  # fmt: skip
 
     def __init__(self, row: Transition, bound: Bound, geo: Geometry, dtypes: Dtypes, *, careful: bool = True) -> None:
@@ -56,6 +56,7 @@ class Plan:
         self.geometry = geo
         self.dtypes = dtypes
         # Whether a low-precision sum in the backward has to be asked for, and has not been.
+        self.asks = careful
         self.careful = careful and row.backward[0] in rows.REDUCING and not dtypes.names_backward_dtype()
         self.kernel = rows.kernel(row)
         self.communicates = row.op in rows.COMMUNICATING
@@ -80,7 +81,7 @@ class Plan:
                 turned = turned.swapped()
             elif row.op == "shift":
                 turned = turned.reversed()
-            self._dual = Plan(row, self.bound, turned, self.dtypes.backward or NONE)
+            self._dual = Plan(row, self.bound, turned, self.dtypes.backward or NONE, careful=self.asks)
         return self._dual
 
     def batched(self) -> Plan:
@@ -165,6 +166,8 @@ class Plan:
 
     def trace_start(self, x: Tensor) -> Any:
         """The buffer of the functional collective, not waited for."""
+        from spmd_runtime import traced  # noqa: PLC0415  # takes long to import
+
         for fits in self._fits:
             self.check(fits, x)
         kernel = getattr(traced, f"start_{self.kernel}" if self.communicates else self.kernel)
@@ -172,6 +175,8 @@ class Plan:
 
     def trace_finish(self, out: Any, x: Tensor) -> Tensor:
         """Wait for the buffer and build the result; ``x`` is what went in."""
+        from spmd_runtime import traced  # noqa: PLC0415  # takes long to import
+
         if not self.communicates:
             return out  # type: ignore[no-any-return]
         out = traced.wait(out, x.is_complex())

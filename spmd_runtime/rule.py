@@ -6,8 +6,6 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from spmd_mypy.rules.ops import own
-
 F = TypeVar("F")
 
 
@@ -37,6 +35,8 @@ def rule(
 
     Raises ValueError for a name that is no parameter, and for one with two roles.
     """
+    from spmd_mypy.rules.ops import own  # noqa: PLC0415  # loads the whole table
+
     given = {
         "linear": linear, "factor": factor, "nonlinear": nonlinear, "index": index, "shape": shape, "mutated": mutated,
     }  # fmt: skip

@@ -190,6 +190,12 @@ def test_rows_and_meanings_are_the_same_set() -> None:
 SUMMED_BY_AUTOGRAD = {("reinterpret", "I", "V", "all_gather"), ("reinterpret", "R", "V", "convert")}
 
 
+def forget() -> None:
+    """Drop what was derived from the table."""
+    request._plans.clear()
+    table.transition.cache_clear()
+
+
 def wrong_rows() -> list[Transition]:
     """Each row with each backward of the same types that is carried out by another kernel; a shift by 0 is none."""
     found = []
@@ -211,14 +217,14 @@ def test_a_wrong_backward_in_the_table_is_found(wrong: Transition, monkeypatch: 
     monkeypatch.setitem(rows.ROWS[wrong.op], (wrong.src, wrong.dst), wrong)
     monkeypatch.setitem(table.TRANSITIONS[wrong.op], (wrong.src, wrong.dst), wrong)
     some = [case for case in cases.plain(2) if row_of(case) == (wrong.op, wrong.src, wrong.dst)]
-    request._plans.clear()
+    forget()
     found: list[str] = []
     try:
         found = simulate(some)
     except (ValueError, RuntimeError, AssertionError) as error:  # a backward that cannot even run
         found = [str(error)]
     finally:
-        request._plans.clear()
+        forget()
     assert found, f"{wrong} passes as well as {right}"
 
 
@@ -232,11 +238,11 @@ def test_a_wrong_kernel_is_found(kernel: str, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(eager, name, lambda x, *rest: honest(x * 2, *rest))
     monkeypatch.setattr(plan, "_itself", lambda x: x * 2)
     some = [case for case in cases.plain(2) if rows.kernel(rows.ROWS[case.op][case.src[0], case.dst[0]]) == kernel]
-    request._plans.clear()
+    forget()
     try:
         assert len(simulate(some)) == len(some)
     finally:
-        request._plans.clear()
+        forget()
 
 
 OPS = (
