@@ -204,7 +204,7 @@ class Operations:
     def _result(self, site: Site, judged: Judged, default: Type) -> Type:
         written = [self.layouts.write(layout) for layout in judged.verdict.results]
         if isinstance(get_proper_type(default), AnyType):
-            default = untyped.result(self.layouts, site.op, default, len(written) > 1)
+            default = untyped.result(self.layouts, site.op, site.options, default, len(written) > 1)
         if not written or isinstance(get_proper_type(default), NoneType):
             return default
         return self.layouts.put(default, written)

@@ -9,6 +9,7 @@ parameter is optional and Any, and so is the result: code without SPMD types see
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Final
 
 from mypy.nodes import (
@@ -40,6 +41,8 @@ _RESULTS: Final = {
     **dict.fromkeys(
         (
             "torch.atleast_1d", "torch.atleast_2d", "torch.atleast_3d", "torch.norm", "torch.stft", "Tensor.norm",
+            "torch.block_diag", "torch.chain_matmul", "torch.tensordot", "Tensor.resize", "Tensor.resize_as",
+            "Tensor.to_sparse_coo",
             "Tensor.stft", "Tensor.istft", "Tensor.unflatten", "Tensor.refine_names", "Tensor.align_to",
             "Tensor.rename", "Tensor.rename_", "Tensor.__reversed__", "Tensor.__rdiv__", "Tensor.__rpow__",
             "Tensor.__rfloordiv__", "Tensor.__rlshift__", "Tensor.__rrshift__", "Tensor.__rmatmul__",
@@ -119,9 +122,18 @@ def comparison(layouts: Layouts, ctx: MethodSigContext) -> FunctionLike:
     return signature_
 
 
-def result(layouts: Layouts, op: str, default: Type, several: bool) -> Type:
+# What comes out of these is one tensor unless more is asked for.
+_MORE_ON_DEMAND: Final = frozenset(
+    {"torch.unique", "Tensor.unique", "torch.unique_consecutive", "Tensor.unique_consecutive"}
+)
+_DEMANDS: Final = ("return_inverse", "return_counts")
+
+
+def result(layouts: Layouts, op: str, options: Mapping[str, object], default: Type, several: bool) -> Type:
     """What an operation of torch returns whose annotation says Any; ``several`` outputs stay Any."""
     shape = _RESULTS.get(op)
+    if op in _MORE_ON_DEMAND and all(options.get(name, False) is False for name in _DEMANDS):
+        shape = "tensor"
     if shape is None:
         is_tensor = op.startswith(_TENSOR_MODULES) and op not in _SEVERAL_OUTPUTS and not several
         shape = "tensor" if is_tensor else "none"
