@@ -76,7 +76,8 @@ def on_change(listener: Callable[[], None]) -> None:
     _listeners.append(listener)
 
 
-def _changed() -> None:
+def changed() -> None:
+    """Drop everything that was derived from the bindings."""
     _found.clear()
     for listener in _listeners:
         listener()
@@ -118,7 +119,7 @@ class Binding:
                 _stacks[name] = [*alive, bound]
                 _register(name, group)
                 self._bound.append(bound)
-            _changed()
+            changed()
         return self
 
     def keep(self) -> Binding:
@@ -138,7 +139,7 @@ class Binding:
                 else:
                     _stacks.pop(bound.name, None)
             self._bound = []
-            _changed()
+            changed()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -212,7 +213,7 @@ def _forget() -> None:
     _abandoned.extend(bound.group for stack in _stacks.values() for bound in stack)
     _abandoned.extend(bound.group for bound in _found.values())
     _stacks.clear()
-    _changed()
+    changed()
 
 
 if hasattr(os, "register_at_fork"):

@@ -145,6 +145,8 @@ class Plan:
 
     def _run_checked(self, x: Tensor) -> Tensor:
         x, dtype = self.cast(x)
+        for fits in self._fits:  # before the other ranks hear of it
+            self.check(fits, x)
         self.before(x)
         out, work = self.start(x, True)
         if work is not None:
@@ -228,6 +230,8 @@ class Collective(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, plan: Plan) -> Tensor:
         ctx.plan = plan
+        if debug.ENABLED:
+            ctx.site = debug.site()
         return plan.run(x)
 
     @staticmethod
@@ -235,6 +239,9 @@ class Collective(torch.autograd.Function):
         plan = ctx.plan
         if plan.passes and not _grad_enabled():
             return grad, None
+        if debug.ENABLED:
+            with debug.backward_of(ctx.site):
+                return plan.dual(grad), None
         return plan.dual(grad), None
 
     @staticmethod

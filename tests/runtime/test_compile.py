@@ -10,11 +10,9 @@ import torch.distributed as dist
 from functorch.compile import make_boxed_func
 from torch import Tensor
 from torch._dynamo.backends.common import aot_autograd
-from torch.fx.experimental.proxy_tensor import make_fx
-from torch.utils.checkpoint import checkpoint
 
 import spmd_runtime as spmd
-from spmd_runtime import TP, I, P, R, S, V
+from spmd_runtime import TP, I, R, S
 from tests.runtime.gloo import run
 
 Call = Callable[[Tensor], Tensor]
