@@ -16,7 +16,7 @@ from spmd_mypy.hooks.autograd import Functions
 from spmd_mypy.hooks.base import Workbench
 from spmd_mypy.hooks.callables import Callables
 from spmd_mypy.hooks.containers import CONTAINERS, Containers, make_container
-from spmd_mypy.hooks.modules import Modules
+from spmd_mypy.hooks.modules import WRAPPERS, Modules
 from spmd_mypy.hooks.operations import Operations
 from spmd_mypy.hooks.registered import Registered
 from spmd_mypy.hooks.signatures import is_function
@@ -41,6 +41,7 @@ class ModuleTable:
         """Functions and constructors by full name."""
         table: dict[str, Callable[[Any], Type]] = dict.fromkeys(CONTAINERS, self.containers.construct)
         table.update(dict.fromkeys(callables.KEEPING, self.callables.keeping))
+        table.update(dict.fromkeys(WRAPPERS, self.modules.wrapped))
         table["torch.utils.checkpoint.checkpoint"] = self.callables.checkpoint
         table["torch.utils.checkpoint.checkpoint_sequential"] = self.callables.checkpoint_sequential
         table["torch._functorch.functional_call.functional_call"] = self.callables.functional_call
@@ -58,7 +59,9 @@ class ModuleTable:
 
     def attributes(self) -> dict[str, Callable[[Any], Type]]:
         """Attributes by full name."""
-        return {f"{MODULE}.__call__": self.modules.called}
+        table: dict[str, Callable[[Any], Type]] = {f"{name}.module": self.modules.inner for name in WRAPPERS}
+        table[f"{MODULE}.__call__"] = self.modules.called
+        return table
 
     def any_method(self, name: str) -> Callable[[Any], Type] | None:
         """The handler for a method of that name, in whatever class."""

@@ -7,10 +7,10 @@ passed as callables all see it: overridden, inherited, overloaded, decorated or 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from mypy.nodes import SYMBOL_FUNCBASE_TYPES, Context, Decorator, TypeInfo
-from mypy.plugin import AttributeContext, MethodContext
+from mypy.plugin import AttributeContext, FunctionContext, MethodContext
 from mypy.types import AnyType, CallableType, Instance, NoneType, Type, get_proper_type
 
 from spmd_mypy import compat
@@ -30,6 +30,14 @@ from spmd_mypy.layout import has_layout, is_tensor, tensors_in, unknown_type
 from spmd_mypy.rules.call import OptionValue
 from spmd_mypy.rules.ops import find
 
+# Modules that call the one they are given.
+WRAPPERS: Final = (
+    "torch.nn.parallel.distributed.DistributedDataParallel",
+    "torch.nn.parallel.data_parallel.DataParallel",
+    "torch.distributed.fsdp.fully_sharded_data_parallel.FullyShardedDataParallel",
+)
+_WRAPPED: Final = "module"
+
 
 class Modules:
     """The hooks for calls of modules."""
@@ -47,6 +55,9 @@ class Modules:
         receiver = module_of(ctx.type)
         if receiver is None or ctx.is_lvalue or isinstance(ctx.context, SYMBOL_FUNCBASE_TYPES + (Decorator,)):
             return ctx.default_attr_type
+        inner = receiver.extra_attrs.attrs.get(_WRAPPED) if receiver.extra_attrs is not None else None
+        if inner is not None and receiver.type.fullname in WRAPPERS:
+            return compat.member_type(ctx.api, inner, "__call__", ctx.context) or ctx.default_attr_type
         forward = self._forward(ctx.api, receiver, ctx.context)
         return ctx.default_attr_type if forward is None else forward
 
@@ -73,6 +84,24 @@ class Modules:
         """Whether a decorator gives ``forward`` layouts that its signature does not have."""
         node = owner.names["forward"].node
         return isinstance(node, Decorator) and mentions_layout(node.var.type)
+
+    # ---- wrappers
+
+    def wrapped(self, ctx: FunctionContext) -> Type:
+        """``DistributedDataParallel(model)``: it is called as ``model`` is."""
+        made = get_proper_type(ctx.default_return_type)
+        inner = module_of(ctx.arg_types[0][0]) if ctx.arg_types and ctx.arg_types[0] else None
+        if inner is None or not isinstance(made, Instance) or not self.bench.uses_spmd(ctx.api):
+            return ctx.default_return_type
+        return made.copy_with_extra_attr(_WRAPPED, inner)
+
+    @staticmethod
+    def inner(ctx: AttributeContext) -> Type:
+        """``wrapper.module``."""
+        receiver = module_of(ctx.type)
+        if receiver is None or receiver.extra_attrs is None or ctx.is_lvalue:
+            return ctx.default_attr_type
+        return receiver.extra_attrs.attrs.get(_WRAPPED, ctx.default_attr_type)
 
     # ---- stock modules
 

@@ -8,6 +8,7 @@ from typing import Any, Generic, Literal, TypeVar, overload
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.nn.parallel import DistributedDataParallel
 from typing_extensions import ParamSpec
 
 from spmd_runtime import DP, TP, I, P, Parameter, R, Tensor, V, all_reduce, convert
@@ -110,6 +111,11 @@ def kinds(r: Tensor[R[TP]], p: Tensor[P[TP]], d: Tensor[V[DP], P[TP]]) -> None:
     Logged()(r)  # E: spmd-arg
     wrong: Tensor[V[TP]] = Of[Any]()(p)
     F.relu(Of[tuple[Any, Any, P[TP]]]()(p))  # E: spmd-partial
+
+
+def replicated(p: Tensor[P[TP]]) -> None:
+    DistributedDataParallel(Column())(p)  # E: spmd-arg
+    F.gelu(DistributedDataParallel(Row()).module(p))  # E: spmd-arg, spmd-partial
 
 
 M = TypeVar("M", bound=Column)

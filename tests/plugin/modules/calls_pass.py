@@ -9,6 +9,7 @@ from typing import Any, Generic, Literal, TypeVar, overload
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.nn.parallel import DistributedDataParallel
 from typing_extensions import ParamSpec, assert_type
 
 from spmd_runtime import DP, TP, I, P, Parameter, R, Tensor, V, all_reduce, convert
@@ -175,8 +176,20 @@ def bounded(module: M, x: Tensor[R[TP]]) -> M:
 M = TypeVar("M", bound=Column)
 
 
+def replicated(x: Tensor[R[TP]]) -> None:
+    model = DistributedDataParallel(Column())
+    assert_type(model(x), Tensor[V[TP]])
+    assert_type(model.module, Column)
+    assert_type(model.module.weight, Parameter[V[TP]])
+    with model.no_sync():
+        model(x)
+    anything: nn.Module = model
+    anything(x)
+
+
 def main() -> None:
     x = torch.randn(3, 4)
     assert torch.equal(Everything()(x), x)
     kinds(x, x, x)
+    replicated(x)
     assert isinstance(bounded(Inherited(), x), Inherited)
