@@ -46,6 +46,7 @@ AnyCall: TypeAlias = FunctionContext | MethodContext
 
 _NUMBERS: Final = frozenset({"builtins.int", "builtins.float", "builtins.bool", "builtins.complex"})
 _PLAIN: Final = frozenset({"builtins.str", "torch._C.dtype", "torch._C.device", "torch._C.layout"})
+_REBUILDING: Final = frozenset({"builtins.list", "builtins.tuple", "builtins.sorted", "builtins.set"})
 _STARRED: Final = frozenset({ARG_STAR, ARG_STAR2})
 _CONSTANTS: Final[dict[str, OptionValue]] = {"builtins.True": True, "builtins.False": False, "builtins.None": None}
 
@@ -133,6 +134,16 @@ def _comprehension(expression: Expression) -> Expression | None:
     return expression.value if isinstance(expression, DictionaryComprehension) else None
 
 
+def _rebuilt(api: Any, expression: Expression) -> Type | None:
+    """What ``list(parts)`` holds: inferred in a context of tensors without layouts, it would have lost theirs."""
+    if not isinstance(expression, CallExpr) or not isinstance(expression.callee, RefExpr) or not expression.args:
+        return None
+    if expression.callee.fullname not in _REBUILDING:
+        return None
+    iterable = compat.stored_type(api, expression.args[0])
+    return compat.iterated(api, iterable) if iterable is not None else None
+
+
 def leaves(api: Any, param: str, t: Type, expression: Expression | None) -> Iterator[Operand]:
     """The tensors and numbers in one argument.
 
@@ -152,6 +163,10 @@ def leaves(api: Any, param: str, t: Type, expression: Expression | None) -> Iter
             found = compat.stored_type(api, element)
             if found is not None:
                 yield from leaves(api, param, found, element)
+            return
+        item = _rebuilt(api, expression)
+        if item is not None:
+            yield from leaves(api, param, item, None)
             return
     if is_number(t):
         value = option(api, expression) if expression is not None else UNKNOWN
