@@ -64,7 +64,7 @@ def read(line: str) -> Diagnostic | None:
 
 
 def _diagnostic(row: Mapping[str, Any]) -> Diagnostic:
-    line, column = max(int(row["line"]), 0), max(int(row["column"]), 0)
+    line, column = max(int(row["line"]), 0), max(int(row["column"]) + 1, 0)  # mypy's JSON counts columns from 0
     end_line, end_column = row.get("end_line"), row.get("end_column")
     hint = row.get("hint")
     return Diagnostic(

@@ -256,7 +256,7 @@ def probe(settings: Settings) -> Iterator[Finding]:
     if axis is None or not settings.has_plugin:
         return
     arguments = ["--config-file", settings.config_file or "", "--no-error-summary", "--cache-dir", settings.cache_dir,
-                 "--follow-imports", "silent", "-c", _PROBE.format(axis=axis)]  # fmt: skip
+                 "-c", _PROBE.format(axis=axis)]  # fmt: skip
     done = subprocess.run([sys.executable, "-m", "mypy", *arguments], capture_output=True, text=True, check=False)
     wanted = f'Revealed type is "Tensor[V[{axis}]]"'
     seen = [line for line in done.stdout.splitlines() if "Revealed type" in line]

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from mypy.nodes import Argument, ExpressionStmt, FuncDef, MypyFile, NameExpr, Node, OpExpr
+from mypy.nodes import ExpressionStmt, FuncDef, MypyFile, Node, OpExpr
 from mypy.plugin import AnalyzeTypeContext
-from mypy.types import AnyType, ProperType, TupleType, Type, TypeVarType, UnboundType, get_proper_type
+from mypy.types import AnyType, CallableType, ProperType, TupleType, Type, TypeVarType, UnboundType, get_proper_type
 
 from spmd_mypy import codes, compat
 from spmd_mypy.fullnames import canonical
@@ -37,7 +37,6 @@ class Strict:
         self.on = self.config.strict or any(strict for _, strict in self.config.strict_modules)
         self._tree: MypyFile | None = None
         self._unused: frozenset[Node] = frozenset()
-        self._bare: dict[Node, tuple[FuncDef, Argument]] = {}
 
     # ---- annotations
 
@@ -90,7 +89,7 @@ class Strict:
             tree = compat.current_file(ctx.api)
             if tree is None or not self._is_strict(tree.fullname):
                 return inner(ctx)
-            self._check_parameters(ctx, tree)
+            self._look_at(ctx, tree)
             before = self.bench.failures
             result = inner(ctx)
             if self.bench.failures == before:
@@ -149,28 +148,25 @@ class Strict:
     def _is_strict(self, module: str | None) -> bool:
         return module is not None and self.config.is_strict(module)
 
-    def _look_at(self, tree: MypyFile) -> None:
-        """Find what the checks ask for in a module's tree, once for all its calls."""
+    def _look_at(self, ctx: AnyCall, tree: MypyFile) -> None:
+        """What is asked of a module as a whole, once, with the first of its calls."""
         if tree is self._tree:
             return
         self._tree, nodes = tree, list(walk(tree))
         self._unused = frozenset(n.expr for n in nodes if isinstance(n, ExpressionStmt))
-        self._bare = {
-            argument.variable: (n, argument)
-            for n in nodes
-            if isinstance(n, FuncDef) and not n.is_dynamic()
-            for argument in n.arguments[bool(n.info) :]
-            if argument.type_annotation is None
-        }
+        for function in nodes:
+            if isinstance(function, FuncDef) and isinstance(function.type, CallableType) and self._typed(function.type):
+                self._check_parameters(ctx, function)
 
-    def _check_parameters(self, ctx: AnyCall, tree: MypyFile) -> None:
-        """Report parameters without annotation, of functions that have some, where they are used as tensors."""
-        self._look_at(tree)
-        for expression in (e for expressions in ctx.args for e in expressions):
-            node = expression.node if isinstance(expression, NameExpr) else None
-            found = self._bare.pop(node, None) if node is not None else None
-            if found is not None:
-                function, argument = found
+    def _typed(self, signature: CallableType) -> bool:
+        """Whether a tensor among the arguments or in the result has a type."""
+        found = [t for part in (*signature.arg_types, signature.ret_type) for t in tensors_in(part)]
+        return any(any(self.bench.layouts.read(t) or ()) for t in found)
+
+    def _check_parameters(self, ctx: AnyCall, function: FuncDef) -> None:
+        """Report parameters without annotation, unless their default says that they hold no tensor."""
+        for argument in function.arguments[bool(function.info) :]:
+            if argument.type_annotation is None and argument.initializer is None:
                 text = (
                     f"parameter {argument.variable.name} of {function.name} has no annotation (strict): give its type"
                 )

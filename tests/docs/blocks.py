@@ -19,6 +19,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+# The configuration of blocks marked ``experts``: two meshes, configurations of the project, strict modules.
+EXPERTS = {
+    "meshes": [["dp", "cp", "tp"], ["edp", "ep", "etp"]],
+    "configurations": {"sequence": {"sequence_parallel": True}, "plain": {"sequence_parallel": False}},
+    "overrides": [{"module": "strict_*", "strict": True}],
+}
 _COMMENT = re.compile(r"^\s*<!-- (?P<kind>static|ranks|output|config|data|shell|shown)\b:?(?P<rest>.*?)-->$")
 _FENCE = re.compile(r"^(?P<indent>\s*)```(?P<language>[\w-]*)(?P<info>.*)$")
 

@@ -22,7 +22,7 @@ import yaml
 from spmd_mypy.cli.main import main
 from spmd_mypy.config import build
 from tests.docs import worker
-from tests.docs.blocks import Block, all_blocks, rewrite
+from tests.docs.blocks import EXPERTS, Block, all_blocks, rewrite
 from tests.mypy_runner import Project, configuration
 from tests.runtime import gloo
 
@@ -34,17 +34,7 @@ else:
 UPDATE = bool(os.environ.get("SPMD_DOCS_UPDATE"))
 BLOCKS = all_blocks()
 SHOWN_NAME = "model.py"
-CONFIGURATIONS = {
-    "": configuration(),
-    "experts": configuration(
-        None,
-        spmd={
-            "meshes": [["dp", "cp", "tp"], ["edp", "ep", "etp"]],
-            "configurations": {"sequence": {"sequence_parallel": True}, "plain": {"sequence_parallel": False}},
-            "overrides": [{"module": "strict_*", "strict": True}],
-        },
-    ),
-}
+CONFIGURATIONS = {"": configuration(), "experts": configuration(None, spmd=EXPERTS)}
 
 
 def of_kind(*kinds: str) -> list[Block]:

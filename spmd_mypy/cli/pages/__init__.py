@@ -51,4 +51,4 @@ def similar(text: str) -> list[str]:
     """Codes that look like what was typed."""
     wanted = text.strip().strip("[]").lower()
     wanted = wanted if wanted.startswith("spmd") else f"spmd-{wanted}"
-    return difflib.get_close_matches(wanted, names(), n=3, cutoff=0.6)
+    return difflib.get_close_matches(wanted, names(), n=3, cutoff=0.7)
