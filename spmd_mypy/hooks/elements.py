@@ -277,7 +277,9 @@ def _named(name: NameExpr, variable: Var, function: FuncDef) -> Elements:
         return Elements.many(variable.type)
     values = []
     for node in walk(function):
-        for lvalue in node.lvalues if isinstance(node, AssignmentStmt) else ():
+        if not isinstance(node, AssignmentStmt):
+            continue
+        for lvalue in node.lvalues:
             if _same_variable(name, lvalue):
                 values.append(node.rvalue)
             elif isinstance(lvalue, TupleExpr | ListExpr) and any(_same_variable(name, i) for i in lvalue.items):
