@@ -235,6 +235,15 @@ def expected_type(api: Any) -> Type | None:
         return None
 
 
+def forget_expected_type(api: Any) -> None:
+    """Infer the rest of the call being checked as if its place declared nothing."""
+    try:
+        if private_parts():
+            api.expr_checker.type_context[-1] = None
+    except (AttributeError, IndexError):
+        return
+
+
 def enclosing_function(api: Any) -> FuncDef | None:
     """The innermost function whose body is being checked."""
     try:

@@ -39,6 +39,7 @@ from spmd_mypy.hooks.collectives import Collectives
 from spmd_mypy.hooks.configurations import Flags
 from spmd_mypy.hooks.flow_table import FlowTable
 from spmd_mypy.hooks.gradients import Gradients
+from spmd_mypy.hooks.inference import MAKES_ITS_CLASS, FunctionSigHook, Inference
 from spmd_mypy.hooks.module_table import ModuleTable
 from spmd_mypy.hooks.operations import Operations
 from spmd_mypy.hooks.own import CUSTOM_OP_CALL, OwnOperations
@@ -87,6 +88,7 @@ class Dispatch:
         self.own = OwnOperations(self.bench, self.operations, lookup)
         self.strict = Strict(self.bench)
         self.flags = Flags(config.flags)
+        self.inference = Inference(lookup)
         self._functions: dict[str, FunctionHook | None] = self._named_functions()
         self._methods: dict[str, MethodHook | None] = {
             "torch._tensor.Tensor.backward": self._guard(self.gradients.backward),
@@ -205,6 +207,12 @@ class Dispatch:
             return hook
         return self._guard(default_of)  # only to put the watcher in place
 
+    def get_function_signature_hook(self, fullname: str) -> FunctionSigHook | None:
+        """Generic functions."""
+        if not self.inference.function(fullname):
+            return None
+        return self._guard_signature(self.inference.without_context)
+
     def get_method_signature_hook(self, fullname: str) -> Callable[[MethodSigContext], FunctionLike] | None:
         """Signatures that depend on the receiver or the arguments."""
         table = self._signatures
@@ -216,6 +224,8 @@ class Dispatch:
         if fullname.endswith((".__eq__", ".__ne__")) and canonical(fullname).startswith("Tensor."):
             return self._guard_signature(partial(untyped.comparison, self.bench.layouts))
         hook = self.modules.signature(fullname)
+        if hook is None and fullname.endswith(MAKES_ITS_CLASS):
+            hook = self.inference.without_context
         return None if hook is None else self._guard_signature(hook)
 
     def _guard_signature(self, hook: Callable[[Any], FunctionLike]) -> Callable[[Any], FunctionLike]:

@@ -32,6 +32,8 @@ _SUBSTITUTIONS: Final = tuple(
         ),
     )
 )
+# A container that may hold anything and one that holds modules are two types; printed, they are one.
+_TWICE: Final = re.compile(r"\b(ModuleList|ModuleDict|Sequential|ParameterList|ParameterDict)(?: \| \1)+(?![\w\[.])")
 _THROUGH_CLASS: Final = "Access to generic instance variables via class is ambiguous"
 _TENSOR_ATTRIBUTE: Final = re.compile(r"(?:\w+\.)*(?:Tensor|Parameter|Buffer)\.\w+")
 # Where torch defines the containers, their bodies do not fit the type variable that they were given.
@@ -44,7 +46,7 @@ def unmark(message: str) -> str:
         return message
     for pattern, replacement in _SUBSTITUTIONS:
         message = pattern.sub(replacement, message)
-    return message
+    return _TWICE.sub(r"\1", message)
 
 
 def brought_about(file: str, error: Any) -> bool:

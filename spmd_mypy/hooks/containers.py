@@ -11,12 +11,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from mypy.expandtype import expand_type_by_instance
 from mypy.nodes import ARG_STAR, COVARIANT, Context, Decorator, FuncDef, OverloadedFuncDef, SliceExpr, Statement
-from mypy.plugin import ClassDefContext, FunctionContext, MethodContext
-from mypy.typeops import make_simplified_union
+from mypy.plugin import ClassDefContext, FunctionContext, MethodContext, MethodSigContext
+from mypy.typeops import bind_self, make_simplified_union
 from mypy.types import (
+    AnyType,
     CallableType,
     ExtraAttrs,
+    FunctionLike,
     Instance,
     Type,
     TypeVarId,
@@ -178,6 +181,24 @@ class Containers:
 
     # ---- elements
 
+    def narrowed(self, name: str, ctx: MethodSigContext) -> FunctionLike:
+        """A method of a container whose elements nobody knows, as after ``isinstance(x, nn.ModuleDict)``: modules."""
+        receiver = get_proper_type(ctx.type)
+        if not isinstance(receiver, Instance) or not receiver.args:
+            return ctx.default_signature
+        if not isinstance(get_proper_type(receiver.args[0]), AnyType):
+            return ctx.default_signature
+        symbol = receiver.type.get(name)
+        function = get_proper_type(symbol.type) if symbol is not None else None
+        module = self.layouts.info(MODULE)
+        if not isinstance(function, FunctionLike) or module is None:
+            return ctx.default_signature
+        holder = receiver.copy_modified(args=[Instance(module, [])])
+        for overload in function.items:  # mypy asks for each of them
+            if _bound(overload, receiver) == ctx.default_signature:
+                return _bound(overload, holder)
+        return ctx.default_signature
+
     def item(self, ctx: MethodContext) -> Type:
         """``layers[0]``, ``layers[1:]``, ``layers["a"]`` where the index is a literal and the position known."""
         container = get_proper_type(ctx.type)
@@ -238,6 +259,10 @@ class Containers:
 
     def _concerns_us(self, ctx: MethodContext, stages: list[Type]) -> bool:
         return self.bench.uses_spmd(ctx.api)
+
+
+def _bound(method: CallableType, receiver: Instance) -> CallableType:
+    return expand_type_by_instance(bind_self(method, receiver), receiver)
 
 
 def _interchangeable(one: Instance, two: Instance) -> bool:

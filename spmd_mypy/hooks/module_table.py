@@ -76,6 +76,8 @@ class ModuleTable:
         if fullname in callables.WRAPPING:
             return self.callables.wrapped
         owner, _, name = fullname.rpartition(".")
+        if owner in CONTAINERS and name in CONTAINERS[owner].methods and CONTAINERS[owner].element == "Module":
+            return partial(self.containers.narrowed, name)
         if name in registered.MODULE_HOOKS and owner != MODULE:
             return partial(self.registered.module_hook, name)
         if name == "register_hook" and owner.startswith((TENSOR, TENSOR_BASE, "torch.nn.parameter.")):

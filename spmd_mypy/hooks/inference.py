@@ -1,0 +1,77 @@
+"""Calls of generic functions are inferred as they are without the plugin.
+
+``def pick(x: T) -> T`` in ``t: Tensor = pick(y)``: mypy takes T from the arguments, unless what is declared is generic.
+Then it takes T from there, and reports an argument instead of an assignment.  The plugin makes torch's classes generic,
+so for a declared type without layout the hook takes the context away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, TypeAlias
+
+from mypy.nodes import Decorator, FuncBase
+from mypy.plugin import FunctionSigContext, MethodSigContext
+from mypy.types import AnyType, FunctionLike, Instance, Type, TypeVarType, get_proper_type
+
+from spmd_mypy import compat
+from spmd_mypy.fullnames import GENERIC_TENSORS, MODULE
+from spmd_mypy.hooks.containers import CONTAINERS
+from spmd_mypy.layout import Lookup
+
+FunctionSigHook: TypeAlias = Callable[[FunctionSigContext], FunctionLike]
+# Generic without being written as one: ``type(module).__new__(...)``.
+MAKES_ITS_CLASS: Final = ".__new__"
+
+
+class Inference:
+    """Finds the functions that give back one of their type variables."""
+
+    def __init__(self, lookup: Lookup) -> None:
+        self._lookup = lookup
+        self._concerned: dict[str, bool] = {}
+
+    def function(self, fullname: str) -> bool:
+        """Whether the function ``fullname`` is concerned."""
+        found = self._concerned.get(fullname)
+        if found is None:
+            found = self._gives_its_variable(fullname)
+            if found is None:
+                return False
+            self._concerned[fullname] = found
+        return found
+
+    def _gives_its_variable(self, fullname: str) -> bool | None:
+        """None where mypy has not inferred the function's type yet."""
+        try:
+            symbol = self._lookup(fullname)
+        except (AssertionError, KeyError):  # a local function
+            return False
+        node = symbol.node if symbol is not None else None
+        if not isinstance(node, FuncBase | Decorator):
+            return False
+        function = get_proper_type(node.type)
+        if function is None:
+            return None if isinstance(node, Decorator) else False
+        return isinstance(function, FunctionLike) and any(
+            item.variables and isinstance(get_proper_type(item.ret_type), TypeVarType) for item in function.items
+        )
+
+    @staticmethod
+    def without_context(ctx: FunctionSigContext | MethodSigContext) -> FunctionLike:
+        """The signature as it is; the type declared for its place is forgotten if only the plugin made it generic."""
+        if ctx.default_signature.variables and _plain(compat.expected_type(ctx.api)):
+            compat.forget_expected_type(ctx.api)
+        return ctx.default_signature
+
+
+def _plain(declared: Type | None) -> bool:
+    """Whether a declared type is a class of torch of whose arguments nothing is said."""
+    t = get_proper_type(declared) if declared is not None else None
+    if not isinstance(t, Instance) or len(t.args) != 1:
+        return False
+    argument = get_proper_type(t.args[0])
+    if t.type.fullname in GENERIC_TENSORS:
+        return isinstance(argument, AnyType)
+    any_module = isinstance(argument, Instance) and argument.type.fullname == MODULE
+    return t.type.fullname in CONTAINERS and (any_module or isinstance(argument, AnyType))
