@@ -40,6 +40,7 @@ _READ: Final = {
     f"{TYPES}.Shard": kinds.V,
     f"{TYPES}.Constant": kinds.CONSTANT,
     f"{TYPES}.FactoryConstant": kinds.FACTORY,
+    f"{TYPES}.Reduced": kinds.CONSTANT,
 }
 KINDS: Final = frozenset(_READ)
 _LETTER_CLASS: Final = {"R": "Replicate", "I": "Invariant", "V": "Varying", "P": "Partial"}

@@ -23,6 +23,7 @@ _KINDS: Final = {
     "Shard": kinds.V,
     "Constant": kinds.CONSTANT,
     "FactoryConstant": kinds.FACTORY,
+    "Reduced": kinds.CONSTANT,
 }
 _TENSOR_START: Final = re.compile(r"(?:[\w.]*\.)?(Tensor|Parameter|Buffer)\[")
 _TOKEN: Final = re.compile(r"\s*(?:([\w.<>*']+|-?\d+|\.\.\.)|([\[\],|]))")

@@ -93,6 +93,10 @@ class FactoryConstant(Constant[A_co]):
     """A fresh constant (``torch.zeros`` ...), which may also be declared Varying or Partial."""
 
 
+class Reduced(Constant[A_co]):
+    """A constant that a raw collective has written; apart from FactoryConstant, so that one can become the other."""
+
+
 class InFlight(SpmdType[A_co], Generic[A_co, After_co, Handle_co]):
     """What a tensor is while an asynchronous collective writes to it; only the plugin infers it.
 

@@ -43,7 +43,7 @@ _VIEWS: Final = frozenset(
         "convert", "reinterpret", "invariant_to_replicate",
     }
 )  # fmt: skip
-_PROPERTIES: Final = frozenset({"data", "T", "mT", "H", "mH", "real", "imag"})
+VIEW_PROPERTIES: Final = frozenset({"data", "T", "mT", "H", "mH", "real", "imag"})
 
 
 def is_view(name: str) -> bool:
@@ -55,7 +55,7 @@ def roots(e: Expression, type_of: TypeOf) -> Iterator[Expression]:
     """The variables whose memory the value of ``e`` may share: views and containers are seen through."""
     key = key_of(e)
     if isinstance(e, MemberExpr):
-        if e.name in _PROPERTIES and _tensor(e.expr, type_of):
+        if e.name in VIEW_PROPERTIES and _tensor(e.expr, type_of):
             yield from roots(e.expr, type_of)
         elif key is not None:
             yield e

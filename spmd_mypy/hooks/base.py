@@ -28,7 +28,7 @@ class Workbench:
         self.config = config
         self.options = options
         self.layouts = Layouts(config, lookup)
-        self.boundaries = Boundaries(options, self.without_autograd)
+        self.boundaries = Boundaries(options, self.without_autograd, [axis.cls for axis in config.axes])
         self.watcher = compat.Watcher(self.boundaries)
         self.grad_mode = GradMode()
         self.scopes = Scopes()

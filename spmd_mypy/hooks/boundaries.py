@@ -8,7 +8,7 @@ what to call.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from mypy.errorcodes import ErrorCode
@@ -151,8 +151,14 @@ class Failure(NamedTuple):
 class Boundaries:
     """The error filter: ``keep(file, error)`` edits an error in place, or returns True to drop it."""
 
-    def __init__(self, options: Options, without_autograd: Callable[[Any], bool] | None = None) -> None:
-        """``without_autograd`` says of an error whether it stands where no gradient flows (an autograd.Function)."""
+    def __init__(
+        self, options: Options, without_autograd: Callable[[Any], bool] | None = None, axes: Sequence[str] = ()
+    ) -> None:
+        """``without_autograd`` says of an error whether it stands where no gradient flows (an autograd.Function).
+
+        ``axes`` are the names of the configured axes' classes.
+        """
+        self._nominals = nominal.concerned(axes)
         self._redefinition = bool(getattr(options, "allow_redefinition", False))
         self._without_autograd = without_autograd
         self._dropped: Any = None
@@ -202,7 +208,7 @@ class Boundaries:
 
     def _nominal(self, file: str, error: Any) -> bool | None:
         """Classes of ours by name, where no layout is in play."""
-        if not any(mark in error.message for mark in nominal.MARKS):
+        if self._nominals.search(error.message) is None:
             return None
         verdict = nominal.keep(file, error)
         self._dropped = error if verdict else self._dropped

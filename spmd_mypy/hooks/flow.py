@@ -12,13 +12,15 @@ from typing import Any
 
 from mypy.nodes import CallExpr, Expression, ListExpr, MemberExpr, NameExpr, StrExpr, TupleExpr
 from mypy.plugin import FunctionContext
-from mypy.types import AnyType, ProperType, Type, UnionType, get_proper_type
+from mypy.types import AnyType, Instance, ProperType, Type, UnionType, get_proper_type
 
 from spmd_mypy import codes, compat, flow_messages
+from spmd_mypy.fullnames import REDUCED
 from spmd_mypy.hooks import branches
 from spmd_mypy.hooks.arguments import Operand, leaves, option
 from spmd_mypy.hooks.base import Workbench
 from spmd_mypy.hooks.collectives import given
+from spmd_mypy.hooks.equality import Equality
 from spmd_mypy.hooks.groups import Groups
 from spmd_mypy.hooks.meshes import report_foreign
 from spmd_mypy.hooks.pending import Handles, report_use
@@ -26,7 +28,7 @@ from spmd_mypy.hooks.requires_grad import RequiresGrad
 from spmd_mypy.hooks.variables import Change, Variables, Write
 from spmd_mypy.layout import axis_type, unknown_type
 from spmd_mypy.rules import raw
-from spmd_mypy.rules.kinds import AxisType
+from spmd_mypy.rules.kinds import CONSTANT, AxisType
 from spmd_mypy.rules.raw import Row
 
 
@@ -62,6 +64,7 @@ class Flow:
         self.variables = variables
         self.handles = handles
         self.requires_grad = RequiresGrad(bench)
+        self.equality = Equality(bench)
 
     def call(self, op: str, row: Row, ctx: FunctionContext) -> Type:
         """A call of the function that ``row`` describes."""
@@ -75,7 +78,7 @@ class Flow:
         if row.action == "wait":
             return site.sent[0].type if site.sent else ctx.default_return_type
         backward = raw.differentiable(row, site.reduction)
-        needed = not backward and row.action != "receive" and self._report_gradient(site)
+        needed = not backward and row.action not in ("send", "receive") and self._report_gradient(site)
         fits = not needed and self._report_refusals(site)
         change, becomes = self._outcome(site, fits, backward)
         if row.written:
@@ -169,10 +172,14 @@ class Flow:
             for axis in site.axes or ():
                 for kind in [] if axis in open_axes else self._kinds(o, axis):
                     reason = raw.refusal(site.row, site.reduction, kind, site.src_dim)
-                    if reason and kind is not None:
+                    if reason and kind is not None and self._certain(site, o, kind, axis):
                         self._refuse(site, o, reason, kind, axis)
                         return False
         return True
+
+    def _certain(self, site: Site, o: Operand, kind: AxisType, axis: int) -> bool:
+        """Whether a tensor is what its type says; a constant may have been made of numbers that differ by rank."""
+        return not kind.constant or self.equality.known(site.api, o.expression, axis)
 
     def _refuse(self, site: Site, o: Operand, reason: str, kind: AxisType, axis: int) -> None:
         name = self.bench.text(site.api, o.expression, "the tensor")
@@ -215,9 +222,12 @@ class Flow:
 
     def _slot(self, site: Site, axis: int, kind: AxisType | None, old: Type) -> Type:
         """The slot for ``kind``; one that stays what it is keeps its type, whatever it is written as."""
-        return (
-            old if site.row.in_place and kind is not None and axis_type(old) == kind else self.layouts.slot(axis, kind)
-        )
+        if site.row.in_place and kind is not None and axis_type(old) == kind:
+            return old
+        slot = self.layouts.slot(axis, kind)
+        # mypy takes a variable back from a wider type to its own: what replaces a fresh constant must not be wider.
+        reduced = self.layouts.info(REDUCED) if kind == CONSTANT and site.row.written else None
+        return Instance(reduced, slot.args) if reduced is not None and isinstance(slot, Instance) else slot
 
     def _sent_layout(self, site: Site) -> tuple[AxisType | None, ...]:
         """What the tensors that are sent agree on, axis by axis."""

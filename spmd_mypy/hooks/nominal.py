@@ -7,6 +7,7 @@ for, in containers too.  What is still under way is no tensor.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Any, Final
 
 from mypy.errorcodes import ErrorCode
@@ -14,9 +15,6 @@ from mypy.errorcodes import ErrorCode
 from spmd_mypy import codes, flow_messages
 from spmd_mypy.source import slice_of
 from spmd_mypy.spelling import Spelled, parse, prettify
-
-# Parts of messages that these complaints have.
-MARKS: Final = ("Group[", "DeviceMesh[", "Pending[", "InFlight[")
 
 _CODES: Final[dict[str, ErrorCode]] = {
     "arg-type": codes.ARG,
@@ -36,6 +34,14 @@ _IN_FLIGHT: Final = re.compile(r"InFlight\[[\w.]+, (?:[^\[\]]|\[[^\[\]]*\])*, Li
 _TYPED: Final = re.compile(
     r"(?:spmd_runtime\.inferred\.)?(Group|DeviceMesh)\[((?:[^\[\]]|\[(?:[^\[\]]|\[[^\[\]]*\])*\])*)\]"
 )
+
+
+def concerned(axes: Iterable[str]) -> re.Pattern[str]:
+    """What messages about these classes hold; the names of the ``axes``' classes tell ours from others so called."""
+    names = "|".join(map(re.escape, axes))
+    return re.compile(
+        rf"\b(?:Group|DeviceMesh)\[(?:tuple\[)*(?:[\w.]*\.)?(?:{names}|Any)\b|Pending\[[\w.]*Tensor\[tuple\[|InFlight\["
+    )
 
 
 def keep(file: str, error: Any) -> bool | None:

@@ -15,11 +15,15 @@ from mypy.nodes import (
     LDEF,
     AssignmentStmt,
     CallExpr,
+    ClassDef,
     ComparisonExpr,
     Context,
+    Decorator,
     DelStmt,
     Expression,
+    FuncDef,
     IfStmt,
+    LambdaExpr,
     ListExpr,
     MemberExpr,
     NameExpr,
@@ -45,6 +49,8 @@ WORK: Final = "torch._C._distributed_c10d.Work"
 _HARMLESS: Final = frozenset({"is_completed", "is_success", "exception"})
 # Where a handle is compared or dropped, not used.
 _HARMLESS_PLACES: Final = (ComparisonExpr, UnaryExpr, DelStmt)
+# Code that runs at another time.
+_ELSEWHERE: Final = (FuncDef, Decorator, ClassDef, LambdaExpr)
 _KEPT: Final = 256  # launches that are remembered
 
 
@@ -101,7 +107,7 @@ class _Uses:
 
     def _read(self, node: Node, tested: bool) -> None:
         """``tested``: ``node`` runs under a condition on the handle."""
-        if self._is_handle(node):
+        if self._is_handle(node) or (isinstance(node, _ELSEWHERE) and any(map(self._is_handle, walk(node)))):
             self.escapes = True
         elif isinstance(node, IfStmt):
             self._if(node, tested)

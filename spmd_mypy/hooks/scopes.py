@@ -31,6 +31,7 @@ from mypy.nodes import (
     MemberExpr,
     NameExpr,
     Node,
+    OperatorAssignmentStmt,
     OverloadedFuncDef,
     StarExpr,
     Statement,
@@ -94,6 +95,8 @@ class Scope:
         self.function = function
         self.definitions: list[Definition] = []
         self.waited: set[CallExpr] = set()
+        self._changes: list[tuple[Key, Place]] = []  # writes into a variable's value: x[0] = 1, x += 1, x.mul_(2)
+        self._collectives: set[tuple[Key, int]] = set()  # raw collectives that wrote to a variable, by line
         self._places: list[Place] = []
         self._loops: set[int] = set()
         self._branches: dict[int, Statement] = {}  # block -> the if or match of which a run takes one
@@ -102,10 +105,11 @@ class Scope:
         self._at = Place(0, 0, ())
         self._readers: dict[type, Callable[[Any], None]] = {
             IfStmt: self._if, MatchStmt: self._match, WithStmt: self._with, TryStmt: self._try, ForStmt: self._for,
-            WhileStmt: self._while, AssignmentStmt: self._assignment, AssignmentExpr: self._walrus,
-            GeneratorExpr: self._comprehension, DictionaryComprehension: self._comprehension,
-            AsPattern: self._as_pattern, CallExpr: self._call, Block: self._block,
-            FuncDef: self._skip, ClassDef: self._skip, Decorator: self._skip, OverloadedFuncDef: self._skip,
+            WhileStmt: self._while, AssignmentStmt: self._assignment, OperatorAssignmentStmt: self._augmented,
+            AssignmentExpr: self._walrus, GeneratorExpr: self._comprehension,
+            DictionaryComprehension: self._comprehension, AsPattern: self._as_pattern, CallExpr: self._call,
+            Block: self._block, FuncDef: self._skip, ClassDef: self._skip, Decorator: self._skip,
+            OverloadedFuncDef: self._skip,
         }  # fmt: skip
         self._run(statements)
 
@@ -196,8 +200,11 @@ class Scope:
 
     def _call(self, node: CallExpr) -> None:
         callee = node.callee
-        if isinstance(callee, MemberExpr) and callee.name == "wait" and isinstance(callee.expr, CallExpr):
-            self.waited.add(callee.expr)
+        if isinstance(callee, MemberExpr):
+            if callee.name == "wait" and isinstance(callee.expr, CallExpr):
+                self.waited.add(callee.expr)
+            if callee.name.endswith("_"):
+                self._change(callee.expr)
         self._inside(node)
 
     # ---- bindings
@@ -206,6 +213,25 @@ class Scope:
         self._inside(node)
         for target in node.lvalues:
             self._bind(target, node.rvalue, False)
+
+    def _augmented(self, node: OperatorAssignmentStmt) -> None:
+        self._inside(node)
+        self._change(node.lvalue)
+
+    def _change(self, target: Expression) -> None:
+        """The value of ``target``, or of what it is a part of, is written into."""
+        while True:
+            key = key_of(target)
+            if key is not None:
+                self._changes.append((key, self._at))
+            if isinstance(target, IndexExpr):
+                target = target.base
+            elif isinstance(target, MemberExpr):
+                target = target.expr
+            elif isinstance(target, CallExpr) and isinstance(target.callee, MemberExpr):
+                target = target.callee.expr
+            else:
+                return
 
     def _walrus(self, node: AssignmentExpr) -> None:
         self._inside(node)
@@ -229,6 +255,8 @@ class Scope:
         if isinstance(target, StarExpr):
             self._bind(target.expr, value, True, inner=inner)
             return
+        if isinstance(target, IndexExpr):
+            self._change(target.base)
         key = key_of(target)
         if key is not None:
             self.definitions.append(Definition(target, key, value, part, self._at.line, self._at.path, inner))
@@ -271,6 +299,30 @@ class Scope:
         """Bindings further down in a loop around ``here`` that comes round again."""
         loops = [block for block in here.path[len(after) :] if block in self._loops]
         return [d for d in mine if d.line >= here.line and not d.inner and any(block in d.path for block in loops)]
+
+    # ---- raw collectives, as the hooks find them
+
+    def collective(self, key: Key, line: int) -> None:
+        """Remember that a raw collective writes to a variable."""
+        self._collectives.add((key, line))
+
+    def reduced(self, key: Key, line: int) -> bool:
+        """Whether the variable still has the value that an earlier raw collective gave it."""
+        here = self._place(line)
+        found, _ = self.reaching(key, line)
+        touched = [(d.line, d.path) for d in found] + [(at.line, at.path) for k, at in self._changes if k == key]
+        for other, at in self._collectives:
+            if other != key:
+                continue
+            if at < here.line and not any(at < other_line <= here.line for other_line, _ in touched):
+                return True
+            if at >= here.line and not any(self._in_loop_of(here, path) for _, path in touched):
+                return True
+        return False
+
+    def _in_loop_of(self, here: Place, path: Path) -> bool:
+        """Whether a loop around ``here`` is also around ``path``."""
+        return any(block in path for block in here.path if block in self._loops)
 
     def in_comprehension(self, key: Key, line: int) -> bool:
         """Whether the variable is one of a comprehension at ``line``, which mypy checks more than once."""

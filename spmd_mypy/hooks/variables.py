@@ -16,7 +16,7 @@ from mypy.types import AnyType, CallableType, Instance, TupleType, Type, UnionTy
 
 from spmd_mypy import codes, compat
 from spmd_mypy.flow_messages import written_in_place
-from spmd_mypy.hooks.aliases import Aliases, roots
+from spmd_mypy.hooks.aliases import VIEW_PROPERTIES, Aliases, roots
 from spmd_mypy.hooks.base import Workbench
 from spmd_mypy.hooks.boundaries import accepts_slot
 from spmd_mypy.hooks.scopes import key_of
@@ -102,7 +102,10 @@ class Variables:
     def write(self, write: Write, target: Expression) -> None:
         """The value of ``target`` is written to."""
         api = write.api
-        if key_of(target) is None or self._is_part(api, target):
+        key = key_of(target)
+        if key is not None:
+            self.bench.scopes.around(api).collective(key, write.context.line)
+        if key is None or self._is_part(api, target):
             self._forget(write, list(roots(target, self._type_of(api))))
             return
         declared = self._declared(api, target, write.context.line)
@@ -130,9 +133,10 @@ class Variables:
 
     def _is_part(self, api: Any, target: Expression) -> bool:
         """Whether ``target`` is a view into a tensor variable: ``x[0]``, ``x.data``."""
-        inner = target.base if isinstance(target, IndexExpr) else getattr(target, "expr", None)
-        t = compat.stored_type(api, inner) if inner is not None else None
-        return t is not None and is_tensor(t) and not (isinstance(target, MemberExpr) and target.name == "grad")
+        if isinstance(target, MemberExpr):
+            return target.name in VIEW_PROPERTIES
+        t = compat.stored_type(api, target.base) if isinstance(target, IndexExpr) else None
+        return t is not None and is_tensor(t)
 
     def _aliases(self, api: Any) -> Aliases:
         return Aliases(self.bench.scopes.around(api), self._type_of(api))

@@ -4,7 +4,23 @@ from __future__ import annotations
 
 import torch
 
-from spmd_runtime import CP, DP, TP, Group, I, P, R, S, Tensor, V, all_reduce, assert_type, broadcast, mutate_type, shift
+from spmd_runtime import (
+    CP,
+    DP,
+    TP,
+    Group,
+    I,
+    P,
+    R,
+    S,
+    Tensor,
+    V,
+    all_reduce,
+    assert_type,
+    broadcast,
+    mutate_type,
+    shift,
+)
 from spmd_runtime import EP
 
 

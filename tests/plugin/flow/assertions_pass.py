@@ -5,7 +5,23 @@ from __future__ import annotations
 import torch
 from typing_extensions import assert_type as same_type
 
-from spmd_runtime import CP, DP, TP, Group, I, P, R, S, Tensor, V, all_reduce, assert_type, broadcast, mutate_type, shift
+from spmd_runtime import (
+    CP,
+    DP,
+    TP,
+    Group,
+    I,
+    P,
+    R,
+    S,
+    Tensor,
+    V,
+    all_reduce,
+    assert_type,
+    broadcast,
+    mutate_type,
+    shift,
+)
 
 
 def declares(x: torch.Tensor) -> Tensor[V[DP], R[TP]]:

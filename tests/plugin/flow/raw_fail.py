@@ -26,6 +26,23 @@ def reduced_already(r: Tensor[R[TP]], i: Tensor[I[TP]], tp: Group[TP]) -> None:
     dist.all_reduce(i, group=tp)  # E: spmd-collective
 
 
+def reduced_already_without_gradient(r: Tensor[R[TP]], tp: Group[TP]) -> None:
+    y = r.detach() * 2
+    dist.all_reduce(y, group=tp)  # E: spmd-collective
+    best = (r > 0).sum()
+    dist.all_reduce(best, group=tp)  # E: spmd-collective
+    parts = [torch.empty_like(r)]
+    dist.all_gather(parts, r.detach(), group=tp)  # E: spmd-collective
+
+
+def counted_twice(n: int, tp: Group[TP]) -> None:
+    count = torch.tensor(n)
+    dist.all_reduce(count, group=tp)
+    mean = count / 2
+    dist.all_reduce(count, group=tp)  # E: spmd-collective
+    dist.all_reduce(mean, group=tp)  # E: spmd-collective
+
+
 def multiplied(r: Tensor[R[TP]], tp: Group[TP]) -> None:
     dist.all_reduce(r, op=dist.ReduceOp.PRODUCT, group=tp)  # E: spmd-collective
 

@@ -118,6 +118,27 @@ def counted(tokens: int, tp: Group[TP]) -> float:
     return count.item()
 
 
+def counted_by_each_rank(batch: list[int], tp: Group[TP]) -> Tensor[R[TP]]:
+    count = torch.tensor(len(batch)) * 2.0
+    dist.all_reduce(count, group=tp)
+    flag = torch.zeros(1)
+    if batch:
+        flag += 1
+    dist.all_reduce(flag, group=tp)
+    sizes = torch.empty(dist.get_world_size(tp))
+    dist.all_gather_into_tensor(sizes, torch.full((1,), float(len(batch))) + 0.5, group=tp)
+    return count + flag + sizes.sum()
+
+
+def statistics(losses: list[float], tp: Group[TP]) -> Tensor[R[TP]]:
+    total, stats = torch.zeros(2), torch.zeros(2)
+    for n, loss in enumerate(losses):
+        stats[0], stats[1] = loss, n
+        dist.all_reduce(stats, group=tp)
+        total += stats
+    return total
+
+
 def many(a: Tensor[P[TP]], b: Tensor[P[TP]], tp: Group[TP]) -> Tensor[R[TP]]:
     x, y = a.clone(), b.clone()
     dist.all_reduce_coalesced([x, y], group=tp)
@@ -220,6 +241,8 @@ def main() -> None:
     assert float(maximum(rows, tp)) == float(torch.exp(torch.tensor(float(rank - n + 1))))
     assert torch.equal(mean(x, tp, dist.ReduceOp.SUM), whole)
     assert counted(3, tp) == 3 * n
+    assert float(counted_by_each_rank([1, 2], tp)) == 4 * n + n + 2.5 * n
+    assert statistics([1.0, 3.0], tp).tolist() == [4.0 * n, n]
     assert torch.equal(many(x, x, tp), whole * whole)
     assert torch.equal(in_a_loop(x, tp), whole.sqrt() * 3)
     assert torch.equal(over_all_axes(x), whole) and torch.equal(of_unknown_axis(x, tp), whole)
