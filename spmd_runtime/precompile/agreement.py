@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from spmd_runtime.precompile import compat
 from spmd_runtime.precompile.capture import Captured
 from spmd_runtime.precompile.errors import DisagreementError
 from spmd_runtime.precompile.provenance import origin_of
@@ -18,7 +19,8 @@ from spmd_runtime.precompile.world import Coordinates, coordinates_text
 def node_text(node: torch.fx.Node) -> str:
     """An operation with all its arguments, without its result."""
     target = node.target if isinstance(node.target, str) else str(node.target)
-    parts = [str(value) for value in node.args] + [f"{name}={value}" for name, value in node.kwargs.items()]
+    named = compat.triton_launch(node.kwargs) if compat.is_triton_launch(node.target) else node.kwargs
+    parts = [str(value) for value in node.args] + [f"{name}={value}" for name, value in named.items()]
     return f"{target}({', '.join(parts)})"
 
 

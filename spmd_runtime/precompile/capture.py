@@ -66,7 +66,7 @@ def capture(
         return found
 
     try:
-        with compat.compiling(), mode:
+        with compat.compiling(), compat.triton_kernels_traced(), mode:
             graph = make_fx(flat, tracing_mode="real", _allow_non_fake_inputs=True)(*fakes)
     except CaptureError:
         raise
@@ -77,7 +77,6 @@ def capture(
     symbols.check_guards(mode, lengths, dynamic or {})
     _name_axes(graph, mesh)
     _name_inputs(graph, signature)
-    graph.graph.eliminate_dead_code()
     graph.recompile()
     dump_tree(result["tree"], "the step's results")
     return Captured(graph, signature, fakes, mode, result["tree"], result["outputs"], _mutated(graph, signature))
@@ -150,6 +149,8 @@ def _mutated(graph: torch.fx.GraphModule, signature: Signature) -> list[str]:
 
 def _aliased(node: torch.fx.Node) -> Iterator[tuple[torch.fx.Node, bool]]:
     """The arguments whose memory a node's result shares or that it writes into, and whether it does the latter."""
+    if node.op == "call_function" and compat.is_triton_launch(node.target):  # which it writes into, only it knows
+        yield from ((value, True) for value in node.all_input_nodes)
     schema = getattr(node.target, "_schema", None) if node.op == "call_function" else None
     for i, argument in enumerate(schema.arguments if schema is not None else ()):
         if argument.alias_info is None:

@@ -91,6 +91,35 @@ def compiling() -> Iterator[None]:
         yield
 
 
+@contextlib.contextmanager
+def triton_kernels_traced() -> Iterator[None]:
+    """A launch of a user's Triton kernel, ``kernel[grid](...)``, becomes an operation of the graph that is traced."""
+    launcher = part("triton.runtime.jit", "KernelInterface")
+    if launcher is None:
+        yield
+        return
+
+    def launch(kernel: Any, grid: Any) -> Any:
+        return torch.library.wrap_triton(kernel)[grid]
+
+    with mock.patch.object(launcher, "__getitem__", launch):
+        yield
+
+
+def is_triton_launch(target: Any) -> bool:
+    """Whether an operation of a graph launches a user's Triton kernel."""
+    return str(getattr(target, "__name__", "")).startswith("triton_kernel_wrapper")
+
+
+def triton_launch(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of such an operation with the kernel's name and its constants for their numbers in a table."""
+    table = part("torch._higher_order_ops.triton_kernel_wrap", "kernel_side_table")
+    kernel = table.get_kernel(options["kernel_idx"])
+    constants = table.get_constant_args(options["constant_args_idx"])
+    named = {"kernel": getattr(kernel, "__name__", str(kernel)), "constants": constants}
+    return {**{k: v for k, v in options.items() if k not in ("kernel_idx", "constant_args_idx")}, **named}
+
+
 def sequence_number() -> int:
     """The number of the newest autograd node of this thread."""
     return int(part("torch.autograd", "_get_sequence_nr")()) - 1

@@ -24,23 +24,28 @@ class Watch:
     def __init__(self) -> None:
         self.files: dict[str, str] = {}
         self._codes: set[CodeType] = set()
+        self._torchs: set[CodeType] = set()  # seen and not the user's
         self._names: dict[int, dict[str, CodeType]] = {}  # id of globals -> names used, and by what
         self._globals: dict[int, tuple[dict[str, Any], dict[str, Any]]] = {}
         self._objects: dict[int, tuple[Any, dict[str, Any], CodeType]] = {}
         self._before: Any = None
 
     def __enter__(self) -> Watch:
-        self._before = sys.getprofile()
-        sys.setprofile(self._profile)
+        self._before = sys.gettrace()
+        sys.settrace(self._call)
         return self
 
     def __exit__(self, *exc: object) -> None:
-        sys.setprofile(self._before)
+        sys.settrace(self._before)
 
-    def _profile(self, frame: FrameType, event: str, arg: Any) -> None:
-        if event != "call" or not is_users(frame.f_code.co_filename):
-            return
+    def _call(self, frame: FrameType, event: str, arg: Any) -> None:
+        """Called for every call of a Python function, and, as it returns None, not for its lines."""
         code = frame.f_code
+        if code in self._torchs:
+            return
+        if not is_users(code.co_filename):
+            self._torchs.add(code)
+            return
         if code not in self._codes:
             self._codes.add(code)
             space = frame.f_globals

@@ -7,12 +7,13 @@ numbers on a rank (:func:`real`).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import torch
 from torch.optim.adamw import adamw
+from torch.utils import _pytree as pytree
 
 from examples.llama.model import (
     Llama,
@@ -23,7 +24,7 @@ from examples.llama.model import (
     load_full,
 )
 from examples.llama.step import clip, make_step
-from spmd_runtime.precompile import TensorSpec
+from spmd_runtime.precompile import TensorSpec, like
 
 Inputs = tuple[Any, ...]
 Step = Callable[..., Any]
@@ -117,13 +118,14 @@ def optimizer_state(params: Mapping[str, torch.Tensor]) -> dict[str, dict[str, t
     }
 
 
-def factory(case: Case) -> tuple[Step, Inputs]:
-    """Step and inputs as ``precompile`` takes them from a factory."""
+def factory(case: Case, device: str = "cpu") -> tuple[Step, Inputs]:
+    """Step and inputs as ``precompile`` takes them from a factory, without numbers, for ``device``."""
     model = build_model(case)
-    params = dict(model.named_parameters())
+    params: dict[str, Any] = dict(model.named_parameters())
     shape: tuple[Any, ...] = (case.length, "batch" if case.dynamic else case.batch)
-    tokens = TensorSpec(shape if case.micro == 1 else (case.micro, *shape), torch.int64)
+    tokens = TensorSpec(shape if case.micro == 1 else (case.micro, *shape), torch.int64, device)
     state = (optimizer_state(params),) if case.adamw else ()
+    params, *state = pytree.tree_map(lambda x: replace(like(x), device=device), (params, *state))
     return build_step(case, model), (params, *state, tokens, tokens)
 
 

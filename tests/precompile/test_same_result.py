@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -62,7 +64,7 @@ def test_recomputation_is_kept(artifacts: dict[str, Path]) -> None:
         greedy, _ = steps.real(keeping, 0, 0)
         loaded = load(artifacts["recompute"], trust=ranks.TRUST)
         loaded(*inputs)
-        named = {"loaded": loaded, "eager": eager, "keeping": greedy}
+        named: dict[str, Callable[..., Any]] = {"loaded": loaded, "eager": eager, "keeping": greedy}
         records = {name: memory.record(partial(step, *inputs)) for name, step in named.items()}
     assert records["loaded"].peak < 0.6 * records["keeping"].peak
     assert records["loaded"].peak < 1.4 * records["eager"].peak
