@@ -39,7 +39,7 @@ from spmd_mypy.hooks.collectives import Collectives
 from spmd_mypy.hooks.configurations import Flags
 from spmd_mypy.hooks.flow_table import FlowTable
 from spmd_mypy.hooks.gradients import Gradients
-from spmd_mypy.hooks.inference import MAKES_ITS_CLASS, FunctionSigHook, Inference
+from spmd_mypy.hooks.inference import FunctionSigHook, Inference
 from spmd_mypy.hooks.module_table import ModuleTable
 from spmd_mypy.hooks.operations import Operations
 from spmd_mypy.hooks.own import CUSTOM_OP_CALL, OwnOperations
@@ -224,7 +224,7 @@ class Dispatch:
         if fullname.endswith((".__eq__", ".__ne__")) and canonical(fullname).startswith("Tensor."):
             return self._guard_signature(partial(untyped.comparison, self.bench.layouts))
         hook = self.modules.signature(fullname)
-        if hook is None and fullname.endswith(MAKES_ITS_CLASS):
+        if hook is None and self.inference.method(fullname):
             hook = self.inference.without_context
         return None if hook is None else self._guard_signature(hook)
 

@@ -2,7 +2,8 @@
 
 ``def pick(x: T) -> T`` in ``t: Tensor = pick(y)``: mypy takes T from the arguments, unless what is declared is generic.
 Then it takes T from there, and reports an argument instead of an assignment.  The plugin makes torch's classes generic,
-so for a declared type without layout the hook takes the context away.
+so for a declared type without layout the hook takes the context away.  So it does for functions that give back layouts:
+in ``F.gelu(norm(x))`` with ``def norm(x: Tensor[L]) -> Tensor[L]``, what gelu declares knows none.
 """
 
 from __future__ import annotations
@@ -12,24 +13,29 @@ from typing import Final, TypeAlias
 
 from mypy.nodes import Decorator, FuncBase
 from mypy.plugin import FunctionSigContext, MethodSigContext
-from mypy.types import AnyType, FunctionLike, Instance, Type, TypeVarType, get_proper_type
+from mypy.types import AnyType, CallableType, FunctionLike, Instance, Type, TypeVarType, get_proper_type
 
 from spmd_mypy import compat
 from spmd_mypy.fullnames import GENERIC_TENSORS, MODULE
 from spmd_mypy.hooks.containers import CONTAINERS
+from spmd_mypy.hooks.signatures import has_variables, mentions_layout
 from spmd_mypy.layout import Lookup
 
 FunctionSigHook: TypeAlias = Callable[[FunctionSigContext], FunctionLike]
-# Generic without being written as one: ``type(module).__new__(...)``.
-MAKES_ITS_CLASS: Final = ".__new__"
+# Generic without being written as one: ``type(module).__new__(...)``; modules are called by ``__call__``.
+_METHODS: Final = (".__new__", ".__call__")
 
 
 class Inference:
-    """Finds the functions that give back one of their type variables."""
+    """Finds the functions that give back one of their type variables, or a layout that is one."""
 
     def __init__(self, lookup: Lookup) -> None:
         self._lookup = lookup
         self._concerned: dict[str, bool] = {}
+
+    def method(self, fullname: str) -> bool:
+        """Whether the method ``fullname`` is concerned."""
+        return fullname.endswith(_METHODS) or self.function(fullname)
 
     def function(self, fullname: str) -> bool:
         """Whether the function ``fullname`` is concerned."""
@@ -54,15 +60,23 @@ class Inference:
         if function is None:
             return None if isinstance(node, Decorator) else False
         return isinstance(function, FunctionLike) and any(
-            item.variables and isinstance(get_proper_type(item.ret_type), TypeVarType) for item in function.items
+            item.variables and (isinstance(get_proper_type(item.ret_type), TypeVarType) or _gives_layout(item))
+            for item in function.items
         )
 
     @staticmethod
     def without_context(ctx: FunctionSigContext | MethodSigContext) -> FunctionLike:
         """The signature as it is; the type declared for its place is forgotten if only the plugin made it generic."""
-        if ctx.default_signature.variables and _plain(compat.expected_type(ctx.api)):
-            compat.forget_expected_type(ctx.api)
+        if ctx.default_signature.variables:
+            declared = compat.expected_type(ctx.api)
+            if _plain(declared) or (_gives_layout(ctx.default_signature) and not mentions_layout(declared)):
+                compat.forget_expected_type(ctx.api)
         return ctx.default_signature
+
+
+def _gives_layout(signature: CallableType) -> bool:
+    """Whether a function gives back a tensor whose layout is one of its type variables."""
+    return mentions_layout(signature.ret_type) and has_variables(signature.ret_type)
 
 
 def _plain(declared: Type | None) -> bool:
