@@ -25,7 +25,8 @@ def typed(module: M, **layouts: Declared) -> M:
     Args:
         module: any module; what it does is not changed.
         layouts: for each parameter or buffer by name its type: ``V[TP]``, several axes as ``(R[DP], V[TP])`` or
-            ``{DP: R, TP: S(0)}``, or None for one that the module does not have (``bias=False``).
+            ``{DP: R, TP: S(0)}``, or None for one that the module does not have.  Of a module that is made in the
+            call itself, ``typed(nn.Linear(d, f, bias=False), ...)``, that need not be said.
 
     Raises:
         ValueError: ``module`` has no parameter or buffer of that name, or has one that is declared None.

@@ -157,7 +157,7 @@ class Containers:
         if element is None:
             return default
         result = default.copy_modified(args=[element])
-        return result if later.types else _with_positions(result, found.positions)
+        return _with_positions(result, found.positions) if later.fixed and not later.types else result
 
     def _given(self, ctx: FunctionContext) -> Elements:
         found = Elements()

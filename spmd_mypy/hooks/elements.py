@@ -12,6 +12,7 @@ from mypy.nodes import (
     ClassDef,
     ConditionalExpr,
     Context,
+    DelStmt,
     DictExpr,
     DictionaryComprehension,
     Expression,
@@ -188,6 +189,7 @@ def _of_type(api: Any, t: Type) -> Elements:
 # ---- what is put in later
 
 _ADDS: Final = {"append": 0, "add_module": 1, "insert": 1}
+_REMOVES: Final = frozenset({"pop", "clear"})
 _ADD_MANY: Final = frozenset({"extend", "update"})
 
 
@@ -204,6 +206,8 @@ def later_elements(api: Any, made_at: Context) -> Elements:
     for inside in (node for node in walk(scope) if isinstance(node, FuncDef)):
         for value, many in _additions(inside, variable):
             found.extend(_each(value, inside) if many else _constructed(value, inside))
+        if any(_removes(node, variable) for node in walk(inside)):
+            found.fixed = False
     return found
 
 
@@ -249,6 +253,14 @@ def _method(call: CallExpr, variable: Expression) -> Iterator[tuple[Expression, 
         yield call.args[_ADDS[callee.name]], False
     elif callee.name in _ADD_MANY and call.args:
         yield call.args[0], True
+
+
+def _removes(node: Node, variable: Expression) -> bool:
+    """Whether elements go, so that the others are no longer where they were."""
+    if isinstance(node, DelStmt):
+        return isinstance(node.expr, IndexExpr) and _same_variable(variable, node.expr.base)
+    callee = node.callee if isinstance(node, CallExpr) else None
+    return isinstance(callee, MemberExpr) and callee.name in _REMOVES and _same_variable(variable, callee.expr)
 
 
 def _each(iterable: Expression, function: FuncDef) -> Elements:

@@ -85,6 +85,8 @@ class Holder(nn.Module):
             self.filled[key] = Block()
         self.by_key = nn.ModuleDict({str(i): Block() for i in range(2)})
         self.mixed = nn.ModuleList([Block(), Plain()])
+        self.popped = nn.ModuleList([Split(), Join()])
+        self.popped.pop(0)
         self.odd = nn.ModuleList()
         for some in [Block()]:
             self.odd.append(some)
@@ -165,6 +167,11 @@ class Holder(nn.Module):
         for name in self.equal.keys():
             self.equal[name](x)
 
+    def shortened(self, x: Tensor[R[TP]], p: Tensor[P[TP]]) -> None:
+        self.popped[0](p)  # Split has gone: of what is first now, nothing is said
+        for layer in self.popped:
+            layer(x)
+
     def unknown(self, p: Tensor[P[TP]]) -> None:
         for layer in self.mixed:
             F.gelu(layer(p))
@@ -226,6 +233,7 @@ def main() -> None:
     assert torch.equal(holder.ways_in(x), x)
     holder.sequences(x)
     holder.dicts(x, "split", "a")
+    holder.shortened(x, x)
     holder.unknown(x)
     Weights(nn.Parameter(torch.ones(2)), nn.Parameter(torch.ones(2)))(torch.ones(2), torch.ones(2))
     assert torch.equal(Stack([Block()])(x), x)
