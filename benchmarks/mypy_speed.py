@@ -163,6 +163,7 @@ def run_mypy(folder: Path, cache: Path, plugin: bool, *arguments: str) -> Cost:
     config.write_text(CONFIG.format(plugin='plugins = ["spmd_mypy.plugin"]' if plugin else ""))
     command = [sys.executable, "-m", "mypy", "--config-file", str(config), "--cache-dir", str(cache), *arguments]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "MYPYPATH": str(ROOT)}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # as for users: the plugin is compiled once, not in every run
     before = os.times()
     process = subprocess.Popen(
         command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True

@@ -141,6 +141,11 @@ class Layouts:
             layout = self.intern(tuple(None if i in self.config.size_one else kind for i, kind in enumerate(layout)))
         return layout
 
+    def is_plain(self, t: Type) -> bool:
+        """Whether the tensor ``t`` has a layout of kinds and unknowns alone, by a look at no slot; False says nothing."""
+        t = get_proper_type(t)
+        return isinstance(t, Instance) and len(t.args) == 1 and id(t.args[0]) in self._read
+
     def intern(self, layout: Layout) -> Layout:
         """The one object that stands for ``layout``."""
         return self._interned.setdefault(layout, layout)

@@ -47,7 +47,6 @@ AnyCall: TypeAlias = FunctionContext | MethodContext
 _NUMBERS: Final = frozenset({"builtins.int", "builtins.float", "builtins.bool", "builtins.complex"})
 _PLAIN: Final = frozenset({"builtins.str", "torch._C.dtype", "torch._C.device", "torch._C.layout"})
 _REBUILDING: Final = frozenset({"builtins.list", "builtins.tuple", "builtins.sorted", "builtins.set"})
-_STARRED: Final = frozenset({ARG_STAR, ARG_STAR2})
 _CONSTANTS: Final[dict[str, OptionValue]] = {"builtins.True": True, "builtins.False": False, "builtins.None": None}
 
 
@@ -205,7 +204,7 @@ def operands(op: str, ctx: AnyCall) -> tuple[list[Operand], dict[str, OptionValu
             types, ctx.arg_kinds[at], ctx.args[at], ctx.arg_names[at], strict=False
         ):
             param = name or keyword or (nameless[at] if at < len(nameless) else "")
-            if kind in _STARRED:
+            if kind is ARG_STAR or kind is ARG_STAR2:
                 found.extend(leaves(ctx.api, param, t, None))
                 options.setdefault(param, UNKNOWN)
             else:

@@ -132,6 +132,7 @@ class Operations:
             arguments = tuple(Argument(o.param, layout, o.value) for o, layout in zip(members, layouts, strict=True))
             call = Call(site.op, arguments, site.options, grad)
             verdict = self._ask(site)(call)
+            verdict = replace(verdict, results=tuple(self.layouts.intern(layout) for layout in verdict.results))
             judged = self._judged[key] = Judged(call, verdict)
         return judged
 

@@ -59,6 +59,8 @@ _KEPT: Final = 256  # launches that are remembered
 
 def in_flight(layouts: Any, t: Type) -> str | None:
     """The handle's name, where a tensor (or a member of a union) is still written to; else None."""
+    if layouts.is_plain(t):
+        return None
     t = get_proper_type(t)
     if isinstance(t, UnionType):
         found = (in_flight(layouts, item) for item in t.items)
