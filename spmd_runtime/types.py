@@ -11,7 +11,7 @@ the mypy plugin reads.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, Union
 
 import torch
 import torch.distributed as dist
@@ -111,7 +111,7 @@ P = Partial
 S = Shard
 
 # A type as a value, as ``src=`` and ``dst=`` take it: ``R``, ``P``, ``S(0)``.
-Kind: TypeAlias = "type[SpmdType[Any]] | Shard[Any, Any]"
+Kind: TypeAlias = Union[type[SpmdType[Any]], Shard[Any, Any]]  # noqa: UP007  # of classes that | would not join
 
 if TYPE_CHECKING:
     from typing_extensions import TypeAliasType, TypeVarTuple, Unpack
@@ -139,4 +139,4 @@ else:
 
 
 # An axis, as the collectives take it: its class, a group, or its name.
-AxisLike: TypeAlias = "type[MeshAxis] | Group[Any] | dist.ProcessGroup | str"
+AxisLike: TypeAlias = Union[type[MeshAxis], Group[Any], dist.ProcessGroup, str]  # noqa: UP007
