@@ -10,7 +10,7 @@ import xml.etree.ElementTree as ET
 from importlib import resources
 from pathlib import Path
 
-import jsonschema
+import jsonschema  # type: ignore[import-untyped,unused-ignore]
 import pytest
 
 from tests.cli.conftest import MODEL, Commands

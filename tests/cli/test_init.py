@@ -7,6 +7,7 @@ import stat
 from pathlib import Path
 
 import pytest
+import tomlkit
 
 from spmd_mypy.cli import edit, settings
 from spmd_mypy.cli.edit import EditError
@@ -166,7 +167,7 @@ def test_layouts_of_toml(text: str) -> None:
     except EditError as error:
         assert "by hand" in str(error)
         return
-    tool = edit.tomllib.loads(new)["tool"]
+    tool = tomlkit.parse(new).unwrap()["tool"]
     assert "spmd_mypy.plugin" in tool["mypy"]["plugins"]
     assert tool["spmd-mypy"]["axes"] == ["tp"]
     assert edit.toml(new, ()).text == new

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import tempfile
+from pathlib import Path
+
 from tests.docs.blocks import EXPERTS
-from tests.mypy_runner import mismatches
+from tests.mypy_runner import Project, compare, configuration
 
 HELPERS = """\
 from typing import Any
@@ -51,10 +54,9 @@ def calls(x: Act, n: int) -> Act:
 
 def test_strict_modules_only() -> None:
     """The same helpers are not reported in a module that does not ask for it."""
-    wrong = mismatches(
-        {"strict_one": STRICT, "lenient": HELPERS},
-        axes=None,
-        spmd=EXPERTS,
-        files={"helpers.py": HELPERS},
-    )
-    assert not wrong
+    files = {"strict_one.py": STRICT, "lenient.py": HELPERS, "helpers.py": HELPERS}
+    with tempfile.TemporaryDirectory() as folder:
+        project = Project(Path(folder), configuration(None, spmd=EXPERTS))
+        found = project.check(*project.write(files))
+    assert not compare(STRICT, [m for m in found.messages if m.file == "strict_one.py"], "strict_one")
+    assert {m.file for m in found.messages} == {"strict_one.py"}

@@ -7,6 +7,7 @@ A comment on the line before a block says how it is run; the reader does not see
 * ``<!-- ranks 2 -->`` Python that runs on two gloo ranks; what they print, rank after rank, is the output block below.
 * ``<!-- output -->`` the output of the block before.
 * ``<!-- config -->`` TOML that the plugin's configuration reader accepts; ``<!-- data -->`` TOML, YAML, JSON or INI.
+* ``<!-- console -->`` a command of ``spmd`` and what it prints; ``project_model.py`` lies there as ``model.py``.
 * ``<!-- shell -->`` commands; those of ``spmd`` and ``mypy`` are read by their own parsers.
 * ``<!-- shown: reason -->`` is not run, and why.
 """
@@ -25,7 +26,7 @@ EXPERTS = {
     "configurations": {"sequence": {"sequence_parallel": True}, "plain": {"sequence_parallel": False}},
     "overrides": [{"module": "strict_*", "strict": True}],
 }
-_COMMENT = re.compile(r"^\s*<!-- (?P<kind>static|ranks|output|config|data|shell|shown)\b:?(?P<rest>.*?)-->$")
+_COMMENT = re.compile(r"^\s*<!-- (?P<kind>static|ranks|output|config|data|console|shell|shown)\b:?(?P<rest>.*?)-->$")
 _FENCE = re.compile(r"^(?P<indent>\s*)```(?P<language>[\w-]*)(?P<info>.*)$")
 
 
@@ -93,7 +94,8 @@ def rewrite(block: Block, output: str) -> None:
     """Put ``output`` into the output block of ``block``; blocks before it may have changed their length."""
     at = [b.line for b in BEFORE[block.page]].index(block.line)
     lines = block.page.read_text().splitlines()
-    start = blocks(block.page)[at].output_line  # the line behind the opening fence, counted from 0
+    found = blocks(block.page)[at]
+    start = found.line if block.kind == "console" else found.output_line  # behind the opening fence, counted from 0
     end = next(i for i in range(start, len(lines)) if lines[i].strip() == "```")
     lines[start:end] = output.rstrip("\n").splitlines()
     block.page.write_text("\n".join(lines) + "\n")

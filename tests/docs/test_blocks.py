@@ -13,17 +13,19 @@ import shlex
 import sys
 import tempfile
 from collections import defaultdict
+from dataclasses import replace
 from pathlib import Path
 
 import click
 import pytest
-import yaml
+import yaml  # type: ignore[import-untyped,unused-ignore]
+from click.testing import CliRunner
 
 from spmd_mypy.cli.main import main
 from spmd_mypy.config import build
 from tests.docs import worker
 from tests.docs.blocks import EXPERTS, Block, all_blocks, rewrite
-from tests.mypy_runner import Project, configuration
+from tests.mypy_runner import Project, cache_folder, configuration
 from tests.runtime import gloo
 
 if sys.version_info >= (3, 11):
@@ -159,6 +161,20 @@ def commands(block: Block) -> list[list[str]]:
         if line.startswith("$ ") or (block.language == "bash" and line.strip() and not line.startswith("#")):
             found.append(shlex.split(text, comments=True))
     return found
+
+
+@pytest.mark.parametrize("block", of_kind("console"), ids=name)
+def test_console(block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command prints what the page says."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".git").mkdir()
+    command = block.text.splitlines()[0].removeprefix("$ ").split()
+    if command[1] != "init":
+        Path("pyproject.toml").write_text(configuration())
+        Path("model.py").write_text((Path(__file__).parent / "project_model.py").read_text())
+        monkeypatch.setenv("MYPY_CACHE_DIR", str(cache_folder(configuration())))
+    result = CliRunner().invoke(main, command[1:], catch_exceptions=False)
+    held(replace(block, output=block.text, output_line=block.line), f"$ {' '.join(command)}\n{result.stdout}")
 
 
 @pytest.mark.parametrize("block", of_kind("shell"), ids=name)

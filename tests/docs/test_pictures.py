@@ -28,6 +28,7 @@ def run(name: str) -> tuple[list[float], list[float]]:
     c = COLLECTIVES[name]
     rank = dist.get_rank()
     x = torch.tensor(c.before[rank], dtype=torch.float32, requires_grad=True)
+    assert dist.group.WORLD is not None
     with bind(TP, dist.group.WORLD):
         function = getattr(moving, c.op, None) or getattr(standing, c.op)
         y = function(x, TP, src=_KINDS[c.src], dst=_KINDS[c.dst])
