@@ -33,7 +33,8 @@ def find(code: str) -> Page | None:
     if not file.is_file():
         return None
     lines = file.read_text(encoding="utf-8").splitlines()
-    return Page(code, "\n".join(line for line in lines if not line.startswith("<!--")).strip() + "\n")
+    shown = ["" if line == "<!-- output -->" else line for line in lines]
+    return Page(code, "\n".join(line for line in shown if not line.startswith("<!--")).strip() + "\n")
 
 
 def names() -> list[str]:
