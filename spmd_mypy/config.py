@@ -187,7 +187,9 @@ def _reduced(table: _Table, axes: tuple[Axis, ...]) -> frozenset[int]:
     if "grad_reduced" not in table.items:
         return frozenset(i for i, axis in enumerate(axes) if axis.name in _DEFAULT_REDUCED)
     names = table.get("grad_reduced", [], _strings, "a list of axis names")
-    return frozenset(_index(table, "grad_reduced", name, axes) for name in names)
+    # As in the default, a built-in axis may be named that this project does not configure.
+    absent = {name.lower() for name in BUILTIN_AXES} - {axis.name for axis in axes}
+    return frozenset(_index(table, "grad_reduced", name, axes) for name in names if name not in absent)
 
 
 def _groups(table: _Table, axes: tuple[Axis, ...]) -> dict[str, int]:

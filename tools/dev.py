@@ -19,8 +19,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 TORCH = "torch==2.13.0"
 EVERYTHING = "[dev,checkers,docs,editor]"
-# The example with bugs; the folder above it is where mypy runs, its pyproject.toml the configuration that mypy reads.
-DEMO = ROOT / "examples" / "bugs"
+# mypy on the README's example, as it stands there.
+DEMO = ["--config-file", "examples/pyproject.toml", "examples/quickstart.py"]
 
 
 def environment_folder() -> Path:
@@ -57,9 +57,9 @@ def setup(extras: str = "") -> None:
 
 def demo() -> int:
     """Run mypy on the example with bugs; 0 when it reports them, as it should."""
-    status = call(python(), "-m", "mypy", "--config-file", "pyproject.toml", DEMO.name, cwd=DEMO.parent)
+    status = call(python(), "-m", "mypy", *DEMO)
     if status == 1:
-        print(f"\nThese are the bugs in {DEMO.relative_to(ROOT)}, found without running anything.")
+        print("\nEach is a bug that raises nothing when it runs, found without running anything.")
     return 0 if status == 1 else 1
 
 

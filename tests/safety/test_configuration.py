@@ -25,6 +25,7 @@ WRONG = {
     "default_axis = 3": "default_axis",
     "grad_reduced = 'dp'": "grad_reduced",
     "grad_reduced = [1]": "grad_reduced",
+    "grad_reduced = ['nonsense']": "grad_reduced",
     "strict = 'yes'": "strict",
     "strict = 1": "strict",
     "groups = ['tp']": "groups",
