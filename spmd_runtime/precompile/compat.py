@@ -32,6 +32,7 @@ _PARTS: Final = (
     ("torch._subclasses", "FakeTensorMode"),
     ("torch.fx.experimental.proxy_tensor", "get_proxy_mode"),
     ("torch.fx.experimental.symbolic_shapes", "ShapeEnv"),
+    ("torch._dispatch.python", "enable_python_dispatcher"),
     ("torch.autograd", "_get_sequence_nr"),
     ("torch._C", "_current_autograd_node"),
     ("torch.compiler", "_is_compiling_flag"),
@@ -83,10 +84,15 @@ def own_group(ranks: Sequence[int]) -> dist.ProcessGroup:
 
 @contextlib.contextmanager
 def compiling() -> Iterator[None]:
-    """``torch.compiler.is_compiling()`` is true inside: collectives are functional, optimizers read no ``.item()``."""
+    """``torch.compiler.is_compiling()`` is true inside: collectives are functional, optimizers read no ``.item()``.
+
+    Operations take the same forms as under torch.compile (the Python dispatcher: dropout is made of ``rand_like``), and
+    the backward runs in this thread.
+    """
     with (
         mock.patch.object(torch.compiler, "_is_compiling_flag", True),
         torch.autograd.set_multithreading_enabled(False),
+        part("torch._dispatch.python", "enable_python_dispatcher")(),
     ):
         yield
 
