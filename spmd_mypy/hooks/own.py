@@ -109,8 +109,9 @@ class OwnOperations:
     def custom_op(self, ctx: MethodContext) -> Type:
         """A call of what ``torch.library.custom_op`` made."""
         callee = getattr(ctx.context, "callee", None)
-        own = self.find(callee.fullname) if isinstance(callee, RefExpr) else None
-        return ctx.default_return_type if own is None else self._call(callee.fullname, own, ctx)
+        if not isinstance(callee, RefExpr) or (own := self.find(callee.fullname)) is None:
+            return ctx.default_return_type
+        return self._call(callee.fullname, own, ctx)
 
     def _call(self, fullname: str, own: Own, ctx: AnyCall) -> Type:
         found, options = self._operands(fullname, own, ctx)

@@ -83,7 +83,7 @@ def check(python: Path, folder: Path, expected_in: Path) -> None:
     (project / "model.py").write_text(SOURCE)
     where = run(python, "-c", "import spmd_mypy, spmd_runtime; print(spmd_mypy.__file__)", cwd=project)
     assert Path(where.strip()).is_relative_to(expected_in), where
-    command = [python, "-m", "mypy", "--cache-dir", str(cache_folder("installed")), "model.py"]
+    command = [str(python), "-m", "mypy", "--cache-dir", str(cache_folder("installed")), "model.py"]
     done = subprocess.run(command, cwd=project, capture_output=True, text=True, timeout=300, check=False)
     messages = parse(done.stdout)
     assert done.returncode == 1, done.stdout + done.stderr
