@@ -50,7 +50,7 @@ def test_list(bare: Commands) -> None:
 
 @pytest.mark.parametrize(
     ("text", "hint"),
-    [("partail", "did you mean spmd-partial"), ("arg-type", "mypy's own"), ("../x", "lists the codes")],
+    [("partail", "did you mean spmd-partial"), ("arg-type", "mypy's own"), ("../../x/zzzz", "lists the codes")],
 )
 def test_unknown_codes(bare: Commands, text: str, hint: str) -> None:
     done = bare("explain", text)
