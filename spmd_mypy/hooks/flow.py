@@ -26,7 +26,7 @@ from spmd_mypy.hooks.meshes import report_foreign
 from spmd_mypy.hooks.pending import Handles, report_use
 from spmd_mypy.hooks.requires_grad import RequiresGrad
 from spmd_mypy.hooks.variables import Change, Variables, Write
-from spmd_mypy.layout import axis_type, unknown_type
+from spmd_mypy.layout import axis_type, has_layout, unknown_type
 from spmd_mypy.rules import raw
 from spmd_mypy.rules.kinds import CONSTANT, AxisType
 from spmd_mypy.rules.raw import Row
@@ -84,6 +84,17 @@ class Flow:
         if row.written:
             return self._write(site, written, change, becomes)
         return self._result(ctx, change)
+
+    def peer_operation(self, ctx: FunctionContext) -> Type:
+        """``P2POp(dist.irecv, tensor, peer)``: a tensor that will be received is unknown."""
+        op, tensor = given(ctx, "op"), given(ctx, "tensor")
+        receives = op is not None and getattr(op.expression, "name", "") in ("irecv", "recv")
+        if tensor is not None and receives and has_layout(tensor.type):
+            axes = tuple(range(self.layouts.size))
+            change = self.variables.forgetting(axes)
+            write = Write(ctx.api, ctx.context, "irecv", axes, change, (None,) * len(axes))
+            self.variables.write(write, tensor.expression)
+        return ctx.default_return_type
 
     # ---- reading the call
 

@@ -37,6 +37,7 @@ class FlowTable:
     def functions(self) -> Table:
         """Hooks for functions and classes."""
         table: Table = {name: partial(self.flow.call, name.rpartition(".")[2], row) for name, row in raw.ROWS.items()}
+        table[f"{raw.C10D}.P2POp"] = self.flow.peer_operation
         table[groups.INIT_DEVICE_MESH] = self.groups.init_device_mesh
         table[groups.DEVICE_MESH] = self.groups.init_device_mesh
         for name in ("all_reduce", "broadcast", "shift"):

@@ -39,7 +39,7 @@ from spmd_mypy import codes, flow_messages
 from spmd_mypy.fullnames import IN_FLIGHT
 from spmd_mypy.hooks.arguments import Operand
 from spmd_mypy.hooks.base import Workbench
-from spmd_mypy.hooks.scopes import Scope, key_of
+from spmd_mypy.hooks.scopes import Definition, Scope, key_of
 from spmd_mypy.hooks.variables import Change, Variables, Write
 from spmd_mypy.layout import unknown_type
 from spmd_mypy.rules.ops import find
@@ -101,6 +101,7 @@ class _Uses:
         self.node = node
         self.guarded = False
         self.escapes = False
+        self.waits: list[int] = []
         for statement in statements:
             self._read(statement, False)
 
@@ -143,6 +144,7 @@ class _Uses:
             return False
         if callee.name == "wait":
             self.guarded = self.guarded or tested
+            self.waits.append(node.line)
         elif callee.name not in _HARMLESS:
             self.escapes = True
         return True
@@ -217,7 +219,8 @@ class Handles:
                 if d.target.kind != LDEF and scope.function:
                     return None
                 uses = _Uses(d.target.node, scope.statements)
-                return None if uses.escapes or uses.guarded else d.target.name
+                lost = uses.escapes or uses.guarded or any(_apart(scope, d, line) for line in uses.waits)
+                return None if lost else d.target.name
         return None
 
     def wait(self, ctx: MethodContext) -> Type:
@@ -228,9 +231,24 @@ class Handles:
         if key is not None:
             for d in self.bench.scopes.around(ctx.api).reaching(key, ctx.context.line)[0]:
                 flight = self._flights.get(d.value) if isinstance(d.value, CallExpr) else None
-                for target in flight.targets if flight is not None else ():
-                    self.variables.retype(ctx.api, target, _landed)
+                if flight is not None and flight.handle is not None:
+                    self._land(ctx.api, flight)
         return ctx.default_return_type
+
+    def _land(self, api: Any, flight: Flight) -> None:
+        """Give what a collective wrote to, and other names for it, their new type."""
+        variables = [*flight.targets, *(d.target for d in self.bench.scopes.around(api).definitions)]
+        for variable in variables:
+            t = self.variables.current(api, variable)
+            if t is not None and in_flight(self.bench.layouts, t) == flight.handle:
+                self.variables.retype(api, variable, _landed)
+
+
+def _apart(scope: Scope, launch: Definition, wait: int) -> bool:
+    """Whether launch and wait stand in different branches, so that their conditions may go together: not followed."""
+    start, end = launch.path, scope.place(wait).path
+    shorter = min(len(start), len(end))
+    return start[:shorter] != end[:shorter]
 
 
 def _landed(slots: Sequence[Type]) -> Sequence[Type]:

@@ -263,7 +263,7 @@ class Scope:
 
     # ---- questions
 
-    def _place(self, line: int) -> Place:
+    def place(self, line: int) -> Place:
         """The place of the statement at ``line``."""
         found = Place(line, line, ())
         for place in self._places:
@@ -273,7 +273,7 @@ class Scope:
 
     def reaching(self, key: Key, line: int) -> tuple[list[Definition], bool]:
         """The bindings of ``key`` that may hold at ``line``; and whether the value from before the scope may, too."""
-        here = self._place(line)
+        here = self.place(line)
         mine = [d for d in self.definitions if d.key == key]
         found: list[Definition] = []
         before = [d for d in mine if d.line < here.line or (d.inner and d.line == here.line)]
@@ -308,7 +308,7 @@ class Scope:
 
     def reduced(self, key: Key, line: int) -> bool:
         """Whether the variable still has the value that an earlier raw collective gave it."""
-        here = self._place(line)
+        here = self.place(line)
         found, _ = self.reaching(key, line)
         touched = [(d.line, d.path) for d in found] + [(at.line, at.path) for k, at in self._changes if k == key]
         for other, at in self._collectives:

@@ -100,6 +100,27 @@ def where_a_flag_says_so(x: Tensor[P[TP]], tp: Group[TP], overlap: bool) -> Tens
     return y.sqrt()
 
 
+def on_the_same_flag(x: Tensor[V[TP]], w: Tensor[R[TP]], tp: Group[TP], sequence_parallel: bool) -> Tensor[V[TP]]:
+    if sequence_parallel:
+        buffer = torch.empty(x.shape[0] * dist.get_world_size(tp), *x.shape[1:])
+        handle = dist.all_gather_into_tensor(buffer, x, group=tp, async_op=True)
+        total = buffer
+    else:
+        total = x
+    other = x * w
+    if sequence_parallel:
+        handle.wait()
+    return total.sum() + other
+
+
+def by_another_name(x: Tensor[P[TP]], tp: Group[TP]) -> Tensor[R[TP]]:
+    y = x.clone()
+    handle = dist.all_reduce(y, group=tp, async_op=True)
+    z = y
+    handle.wait()
+    return z.sqrt()
+
+
 class Bucket:
     handle: dist.Work | None = None
 
@@ -126,6 +147,8 @@ def main() -> None:
     for overlap in (False, True):
         assert torch.equal(on_a_condition(x, tp, overlap), (x * n).sqrt())
         assert torch.equal(where_a_flag_says_so(x, tp, overlap), (x * n).sqrt())
+        on_the_same_flag(x, x, tp, overlap)
+    assert torch.equal(by_another_name(x, tp), (x * n).sqrt())
     bucket = Bucket()
     bucket.start(x, tp)
     assert bucket.handle is not None
