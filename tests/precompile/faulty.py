@@ -128,13 +128,13 @@ def closure(w: torch.Tensor) -> torch.Tensor:
 
 def backward_only(w: torch.Tensor) -> torch.Tensor:
     loss = (w * w).sum()
-    loss.backward()  # type: ignore[no-untyped-call]
+    torch.autograd.backward(loss)
     return loss.detach()
 
 
 def backward_returned(w: torch.Tensor) -> Any:
     loss = (w * w).sum()
-    loss.backward()  # type: ignore[no-untyped-call]
+    torch.autograd.backward(loss)
     return loss.detach(), w.grad
 
 

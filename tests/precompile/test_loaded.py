@@ -187,3 +187,33 @@ def test_a_modules_method_takes_its_parameters_and_buffers(tmp_path: Path, cache
     assert torch.allclose(loss, (x * 3).square().sum())
     assert torch.allclose(grad, 2 * x * x * 3)
     assert torch.equal(module.weight, torch.ones(4)) and module.weight.grad is None
+
+
+def test_aliases_and_random_numbers_are_what_torch_compile_gives(tmp_path: Path, cache: Path) -> None:
+    x, tied = torch.full((4, 100), 0.25), torch.full((100,), 2.0, requires_grad=True)
+    inputs = torch.ones(4, 100), x, tied
+    precompile(tiny.several, inputs, mesh={"tp": 1}, out=tmp_path / "step", cache_dir=cache)
+    with fake_world({"tp": 1}):
+        step = load(tmp_path / "step", trust=TRUST)
+        torch.manual_seed(7)
+        w, view, same, dropped, grad = step(*inputs)
+        again = step(torch.ones(4, 100), x, tied)[3]
+    assert w is inputs[0] and same is x and view.data_ptr() == w.data_ptr()
+    assert torch.equal(w, torch.full((4, 100), 0.75))
+    assert torch.equal(grad, (x * 2 * 2).sum(0))
+    assert not torch.equal(dropped, again)
+    torch.manual_seed(7)
+    assert torch.equal(dropped, torch.compile(torch.nn.functional.dropout)(x, 0.5))
+
+
+def test_the_same_tensor_twice_stays_the_same_tensor(tmp_path: Path, cache: Path) -> None:
+    def squared(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return torch.autograd.grad((a * b).sum(), [a])[0]
+
+    p = torch.full((3,), 2.0, requires_grad=True)
+    precompile(squared, (p, p), mesh={"tp": 1}, out=tmp_path / "step", cache_dir=cache)
+    with fake_world({"tp": 1}):
+        step = load(tmp_path / "step", trust=TRUST)
+        assert torch.equal(step(p, p), squared(p, p))
+        with pytest.raises(InputError, match="input b must be the same tensor as a"):
+            step(p, p.detach().clone())

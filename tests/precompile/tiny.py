@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 
 from spmd_runtime import TP, I, P, all_reduce, axis_index
 
@@ -50,3 +51,9 @@ class Scaled(torch.nn.Module):
 def shards(batch: torch.Tensor) -> torch.Tensor:
     """A mean over ranks with different batches."""
     return all_reduce(batch.square().sum(), TP, src=P, dst=I)
+
+
+def several(w: torch.Tensor, x: torch.Tensor, tied: torch.Tensor) -> Any:
+    """Gives an input it has written into, a view of it, an input as it is, random numbers, and a gradient."""
+    w.sub_(x)
+    return w, w.view(-1), x, F.dropout(x, 0.5), torch.autograd.grad((x * tied * tied).sum(), [tied])[0]
