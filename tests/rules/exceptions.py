@@ -13,18 +13,34 @@ OVER_STRICT: Final[dict[str, str]] = {
     "hinge_embedding_loss": "the target gets a gradient of zeros, which is one",
     "soft_margin_loss": "a float target is an ordinary argument, though torch lets it have no gradient",
     "linear_cross_entropy": "class weights act linearly unless the mean divides by their sum",
-    "segment_reduce": "its gradient is only implemented for some reductions",
     "histogram": "has no gradient, as floor_divide",
     "randn_like": "equal seeds draw equal numbers on all ranks, but not numbers that sum to one draw",
     "rand_like": "as randn_like",
     "randint_like": "as randn_like",
     "dropout": "sound where all ranks draw the same mask, which nothing shows",
-    "dropout1d": "as dropout",
     "dropout2d": "as dropout",
-    "dropout3d": "as dropout",
-    "feature_dropout": "as dropout",
-    "native_dropout": "as dropout",
     "scaled_dot_product_attention": "as dropout, where it has a dropout",
+    "powsum": "has no gradient, as floor_divide",
+    "bincount": "has no gradient, as floor_divide",
+    "ldl_solve": "the factors get no gradient in this version",
+    "get_total_norm": "has no gradient; but gradients scaled by norms that differ would differ themselves",
+    **dict.fromkeys(
+        (
+            "chebyshev_polynomial_t",
+            "chebyshev_polynomial_u",
+            "chebyshev_polynomial_v",
+            "chebyshev_polynomial_w",
+            "hermite_polynomial_h",
+            "hermite_polynomial_he",
+            "laguerre_polynomial_l",
+            "legendre_polynomial_p",
+            "shifted_chebyshev_polynomial_t",
+            "shifted_chebyshev_polynomial_u",
+            "shifted_chebyshev_polynomial_v",
+            "shifted_chebyshev_polynomial_w",
+        ),
+        "has no gradient in this version",
+    ),
     "normal": "has no gradient; mixing means and deviations of different types is no one's intent",
 }
 
@@ -80,9 +96,9 @@ NOT_SIMULATED: Final[dict[str, str]] = {
     ),
     **_reasons(
         "works on gradients or modules, not on its arguments' values",
-        """autograd.grad clip_grad_norm_ clip_grads_with_norm_ fuse_conv_bn_weights fuse_linear_bn_weights
-        nn.parameter.Parameter nn.parameter.UninitializedParameter nn.parameter.Buffer
-        nn.parameter.UninitializedBuffer as_subclass __deepcopy__""",
+        """autograd.grad grad_scaler.GradScaler.scale clip_grad_norm_ clip_grads_with_norm_ fuse_conv_bn_weights
+        fuse_linear_bn_weights nn.parameter.Parameter nn.parameter.UninitializedParameter
+        nn.parameter.Buffer nn.parameter.UninitializedBuffer as_subclass __deepcopy__""",
     ),
     **_reasons(
         "takes or gives packed or padded lists", "rnn.pack_padded_sequence rnn.pack_sequence rnn.unpad_sequence"

@@ -338,6 +338,7 @@ def _pooling() -> Iterator[Row]:
     yield "torch.nn.functional.scaled_dot_product_attention", query, {}
     yield "torch.nn.functional.scaled_dot_product_attention", (*query, t(3, 3)), {}
     yield "torch.nn.functional.scaled_dot_product_attention", query, {"dropout_p": 0.5}
+    query = (t(1, 1, 16, 16), t(1, 1, 16, 16), t(1, 1, 16, 16))
     yield "torch.nn.attention.flex_attention.flex_attention", query, {}
 
 

@@ -63,8 +63,17 @@ def modules() -> Iterator[str]:
             yield f"torch.nn.{name}"
 
 
+def optimizers() -> Iterator[str]:
+    """The steps of ``torch.optim``."""
+    for name in sorted(dir(torch.optim)):
+        value = getattr(torch.optim, name)
+        if inspect.isclass(value) and issubclass(value, torch.optim.Optimizer):
+            yield f"torch.optim.{name}.step"
+
+
 def public() -> Iterator[str]:
     """All of it."""
     yield from functions()
     yield from members()
     yield from modules()
+    yield from optimizers()

@@ -14,7 +14,7 @@ from tests.rules.sweep import RESULT, Report, sweep_all
 
 @pytest.fixture(scope="module")
 def report() -> Report:
-    return sweep_all(1, assignments=6, of_ours=6, ranks=[2])
+    return sweep_all(1, assignments=5, of_ours=5, ranks=[2])
 
 
 def test_every_claim_holds(report: Report) -> None:

@@ -144,6 +144,8 @@ def _module(op: str) -> _Found | None:
 
 
 def _resolve(op: str) -> _Found | None:
+    if op.startswith("torch.optim."):
+        op = f"torch.optim.Optimizer.{op.rpartition('.')[2]}"
     if op in _ROWS:
         return _Found(op)
     for prefix in _PREFIXES:

@@ -57,6 +57,8 @@ sym_sqrt sym_sum""",
     "changes modules, whose parameters have types of their own": """
 convert_conv2d_weight_memory_format convert_conv3d_weight_memory_format fuse_conv_bn_eval fuse_linear_bn_eval
 remove_spectral_norm remove_weight_norm spectral_norm weight_norm""",
+    "acts on parameters and gradients that it holds, whose types are checked where they are declared": """
+torch.optim.Optimizer.step torch.optim.Optimizer.zero_grad""",
     "works on packed sequences, which have no type": """
 rnn.pad_packed_sequence rnn.unpack_sequence rnn.bind rnn.copy_method_params""",
 }
