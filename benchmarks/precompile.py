@@ -165,9 +165,11 @@ def main() -> None:
         for row in found:
             print(f"{row['ranks']} ranks: capture {row['capture']:.1f} s, compile {row['compile']:.1f} s")
     else:
-        rows = [measure(ranks) for ranks in args.ranks]
-        save("precompile.json", {"command": "python -m benchmarks.precompile", "rows": rows})
-        print(table(rows))
+        rows = []
+        for ranks in args.ranks:
+            rows.append(measure(ranks))
+            save("precompile.json", {"command": "python -m benchmarks.precompile", "rows": rows})
+            print(table(rows), flush=True)
 
 
 if __name__ == "__main__":
