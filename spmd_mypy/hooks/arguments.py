@@ -34,12 +34,22 @@ from mypy.nodes import (
     Var,
 )
 from mypy.plugin import FunctionContext, MethodContext
-from mypy.types import Instance, LiteralType, NoneType, ProperType, Type, UnionType, get_proper_type
+from mypy.types import (
+    AnyType,
+    Instance,
+    LiteralType,
+    NoneType,
+    ProperType,
+    Type,
+    TypeOfAny,
+    UnionType,
+    get_proper_type,
+)
 
 from spmd_mypy import compat
 from spmd_mypy.fullnames import GENERIC_TENSORS
 from spmd_mypy.layout import Layouts, is_tensor, tensors_in
-from spmd_mypy.rules.call import UNKNOWN, Name, OptionValue
+from spmd_mypy.rules.call import UNKNOWN, UNTYPED, Name, OptionValue
 from spmd_mypy.rules.kinds import AxisType, Layout
 
 AnyCall: TypeAlias = FunctionContext | MethodContext
@@ -143,6 +153,22 @@ def _rebuilt(api: Any, expression: Expression) -> Type | None:
     return compat.iterated(api, iterable) if iterable is not None else None
 
 
+def _displayed(api: Any, param: str, items: list[Expression]) -> Iterator[Operand]:
+    """The leaves of a list's items; what is untyped beside a tensor is a tensor of unknown layout."""
+    found: list[Operand] = []
+    untyped: list[Operand] = []
+    for item in items:
+        inner = item.expr if isinstance(item, StarExpr) else item
+        t = compat.stored_type(api, inner)
+        if isinstance(get_proper_type(t) if t is not None else None, AnyType):
+            untyped.append(Operand(param, AnyType(TypeOfAny.special_form), inner))
+        elif t is not None:
+            found.extend(leaves(api, param, t, None if isinstance(item, StarExpr) else inner))
+    yield from found
+    if any(not operand.number for operand in found):
+        yield from untyped
+
+
 def leaves(api: Any, param: str, t: Type, expression: Expression | None) -> Iterator[Operand]:
     """The tensors and numbers in one argument.
 
@@ -151,11 +177,7 @@ def leaves(api: Any, param: str, t: Type, expression: Expression | None) -> Iter
     t = get_proper_type(t)
     if expression is not None and not is_tensor(t):
         if isinstance(expression, _DISPLAYS):
-            for item in expression.items:
-                inner = item.expr if isinstance(item, StarExpr) else item
-                found = compat.stored_type(api, inner)
-                if found is not None:
-                    yield from leaves(api, param, found, None if isinstance(item, StarExpr) else inner)
+            yield from _displayed(api, param, expression.items)
             return
         element = _comprehension(expression)
         if element is not None:
@@ -206,7 +228,7 @@ def operands(op: str, ctx: AnyCall) -> tuple[list[Operand], dict[str, OptionValu
             param = name or keyword or (nameless[at] if at < len(nameless) else "")
             if kind is ARG_STAR or kind is ARG_STAR2:
                 found.extend(leaves(ctx.api, param, t, None))
-                options.setdefault(param, UNKNOWN)
+                options.setdefault(param, UNTYPED if isinstance(get_proper_type(t), AnyType) else UNKNOWN)
             else:
                 _place(ctx.api, param, t, _written(special, ctx.context, expression), found, options)
     return found, options
@@ -224,6 +246,8 @@ def _place(
         value = option(api, expression) if expression is not None else UNKNOWN
         found.append(Operand(param, t, expression, True, value))
         options[param] = value
+    elif isinstance(t, AnyType):
+        options[param] = UNTYPED
     elif name in _PLAIN or isinstance(t, NoneType):
         options[param] = option(api, expression) if expression is not None else UNKNOWN
     else:

@@ -23,6 +23,16 @@ class _Unknown:
 UNKNOWN: Final = _Unknown()
 
 
+class _Untyped:
+    """An option that may be a tensor: nothing is known of its type."""
+
+    def __repr__(self) -> str:
+        return "UNTYPED"
+
+
+UNTYPED: Final = _Untyped()
+
+
 @dataclass(frozen=True, slots=True)
 class Name:
     """An option that names something by its full dotted name: ``torch.int64``, ``torch.distributed.ReduceOp.MAX``."""
@@ -30,7 +40,9 @@ class Name:
     fullname: str
 
 
-OptionValue: TypeAlias = "int | float | complex | str | bool | None | Name | _Unknown | tuple[OptionValue, ...]"
+OptionValue: TypeAlias = (
+    "int | float | complex | str | bool | None | Name | _Unknown | _Untyped | tuple[OptionValue, ...]"
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from typing import Final
 
 from spmd_mypy.rules import shards
 from spmd_mypy.rules.axis import ZERO, Clash, Node, evaluate, fits, without_gradient
-from spmd_mypy.rules.call import UNKNOWN, Call, Name, OptionValue, Verdict, Violation
+from spmd_mypy.rules.call import UNKNOWN, UNTYPED, Call, Name, OptionValue, Verdict, Violation
 from spmd_mypy.rules.grammar import Condition, Expression, Parameter, Rule, parameter
 from spmd_mypy.rules.kinds import CONSTANT, FACTORY, AxisType, Layout, V, dual, shard
 from spmd_mypy.rules.ops import Operation, find
@@ -115,6 +115,8 @@ class _Binder:
 
     def _leaf(self, parameter: Parameter) -> list[int]:
         found = self.find(parameter)
+        if any(self.call.options.get(name) is UNTYPED for name in parameter.names):
+            found = [*found, self._number(None)]
         if found:
             self.bound.update(found)
             return found
