@@ -316,13 +316,14 @@ class Scope:
                 continue
             if at < here.line and not any(at < other_line <= here.line for other_line, _ in touched):
                 return True
-            if at >= here.line and not any(self._in_loop_of(here, path) for _, path in touched):
+            if at >= here.line and self._round(here, self.place(at).path, [path for _, path in touched]):
                 return True
         return False
 
-    def _in_loop_of(self, here: Place, path: Path) -> bool:
-        """Whether a loop around ``here`` is also around ``path``."""
-        return any(block in path for block in here.path if block in self._loops)
+    def _round(self, here: Place, at: Path, touched: list[Path]) -> bool:
+        """Whether a loop leads from ``at`` round to ``here`` without passing through ``touched``."""
+        loops = [block for block in here.path if block in self._loops and block in at]
+        return any(not any(block in path for path in touched) for block in loops)
 
     def in_comprehension(self, key: Key, line: int) -> bool:
         """Whether the variable is one of a comprehension at ``line``, which mypy checks more than once."""
