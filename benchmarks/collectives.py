@@ -2,8 +2,9 @@
 
     python benchmarks/collectives.py --write     # prints the tables, and keeps them in benchmarks/collectives.md
 
-Each call is timed forward alone and with its backward, on a small and a large tensor, over the fake backend (which moves
-nothing: what is left is the call's own cost) and over gloo on two ranks; then a transformer block, forward and backward.
+Each call is timed forward alone and with its backward, on a small and a large tensor, over the fake backend (which
+moves nothing: what is left is the call's own cost) and over gloo on two ranks; then a transformer block, forward and
+backward.
 The contenders take turns within every round, so that what disturbs one disturbs the others; a figure is the median
 over the rounds, a ratio the median of the rounds' ratios.  ``spmd_types`` takes part where it is installed
 (``pip install --no-deps spmd_types==0.3.1``).
@@ -103,7 +104,7 @@ def calls(group: dist.ProcessGroup, rows: int, columns: int) -> Iterator[tuple[s
     for name, makers in contenders.calls(group).items():
         x = torch.randn(rows, columns, requires_grad=True)
         no_grad = x.detach()
-        forward = {who: (lambda call=call: call(no_grad)) for who, call in makers.items()}
+        forward = {who: (lambda call=call, no_grad=no_grad: call(no_grad)) for who, call in makers.items()}
         yield f"{name}, forward", forward
         differentiable = {who: call for who, call in makers.items() if who != "bare"}
         yield f"{name}, with backward", {who: backward_of(call, x) for who, call in differentiable.items()}

@@ -303,7 +303,7 @@ def make_unreachable(tree: MypyFile, block: Block) -> None:
 
 
 def _trials(context: Context) -> int:
-    """Under how many filters mypy tries an operator: ``__add__`` before ``__radd__``, and the overloads of ``__eq__``."""
+    """Under how many filters mypy tries an operator: ``__add__`` before ``__radd__``, the overloads of ``__eq__``."""
     if isinstance(context, ComparisonExpr):
         return 2 if "==" in context.operators or "!=" in context.operators else 1
     return 1 if isinstance(context, OpExpr) else 0
@@ -313,8 +313,8 @@ def _trials(context: Context) -> int:
 def past_operator_trial(api: Any, context: Context) -> Iterator[None]:
     """Report from here past the filters under which mypy tries an operator.
 
-    Were the error caught there, mypy would take the operator for missing and its result for Any.  Only those filters are
-    stepped over: where a whole call is on trial (overloads), errors stay caught.
+    Were the error caught there, mypy would take the operator for missing and its result for Any.  Only those filters
+    are stepped over: where a whole call is on trial (overloads), errors stay caught.
     """
     stack = getattr(errors_of(api), "_watchers", None) if private_parts() else None
     count = min(_trials(context), len(stack) - 1) if stack else 0

@@ -142,7 +142,7 @@ class Layouts:
         return layout
 
     def is_plain(self, t: Type) -> bool:
-        """Whether the tensor ``t`` has a layout of kinds and unknowns alone, by a look at no slot; False says nothing."""
+        """Whether ``t`` is a tensor whose layout ``write`` made, of kinds and unknowns alone."""
         t = get_proper_type(t)
         return isinstance(t, Instance) and len(t.args) == 1 and id(t.args[0]) in self._read
 

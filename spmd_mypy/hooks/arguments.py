@@ -284,8 +284,8 @@ def _written(special: str, context: Context, expression: Expression) -> Expressi
 _VIEWS: Final = frozenset(
     {
         "view", "view_as", "reshape", "reshape_as", "flatten", "unflatten", "ravel", "squeeze", "unsqueeze",
-        "transpose", "swapaxes", "swapdims", "t", "permute", "movedim", "moveaxis", "narrow", "select", "diagonal", "expand",
-        "expand_as", "unfold", "as_strided", "detach", "T", "mT", "H", "mH", "data",
+        "transpose", "swapaxes", "swapdims", "t", "permute", "movedim", "moveaxis", "narrow", "select", "diagonal",
+        "expand", "expand_as", "unfold", "as_strided", "detach", "T", "mT", "H", "mH", "data",
     }
 )  # fmt: skip
 

@@ -11,7 +11,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from mypy.nodes import ARG_POS, ARG_STAR, ArgKind, CallExpr, Decorator, Expression, LambdaExpr, MemberExpr, RefExpr, TupleExpr
+from mypy.nodes import (
+    ARG_POS,
+    ARG_STAR,
+    ArgKind,
+    CallExpr,
+    Decorator,
+    Expression,
+    LambdaExpr,
+    MemberExpr,
+    RefExpr,
+    TupleExpr,
+)
 from mypy.plugin import FunctionContext, MethodContext, MethodSigContext
 from mypy.typeops import bind_self
 from mypy.types import (

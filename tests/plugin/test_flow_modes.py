@@ -1,7 +1,7 @@
 """Flow, groups and handles: the same verdicts however mypy is run.
 
-The types of groups and meshes cross modules through caches; re-typed variables, aliases and handles are followed by nodes
-of the syntax tree, which the daemon replaces bit by bit.
+The types of groups and meshes cross modules through caches; re-typed variables, aliases and handles are followed by
+nodes of the syntax tree, which the daemon replaces bit by bit.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Modules, containers, typed modules and autograd functions across files: the same verdicts however mypy is run.
 
-Cold, warm, after edits, with two workers, and from the daemon: what the plugin adds (classes of typed modules, elements'
-positions, types of contexts) must survive caches and updates.
+Cold, warm, after edits, with two workers, and from the daemon: what the plugin adds (classes of typed modules,
+elements' positions, types of contexts) must survive caches and updates.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pytest
 
 from tests.mypy_runner import Message, Project, Result, cache_folder, compare, configuration, parse
 
-LIBRARY = '''
+LIBRARY = """
 from __future__ import annotations
 import functools
 from typing import Any
@@ -68,7 +68,7 @@ def cached(x: Tensor[R[TP]]) -> Tensor[P[TP]]:
 @torch.autocast("cpu")
 def cast(x: Tensor[R[TP]]) -> Tensor[P[TP]]:
     return convert(x, TP, src=R, dst=P)
-'''
+"""
 
 USER = """
 from __future__ import annotations
@@ -111,7 +111,11 @@ EDITS = [
     ("self.pair = nn.ModuleList([Split(), Join()])", "self.pair = nn.ModuleList([Join(), Split()])", 2),
     ("weight=V[TP], bias=V[TP])", "weight=P[TP], bias=P[TP])", 2),
     ("            self.later.append(Split())", "            self.later.append(Block())", 1),
-    ("    def forward(ctx: Any, x: Tensor[P[TP]]) -> Tensor[R[TP]]:", "    def forward(ctx: Any, x) -> Tensor[R[TP]]:", 2),
+    (
+        "    def forward(ctx: Any, x: Tensor[P[TP]]) -> Tensor[R[TP]]:",
+        "    def forward(ctx: Any, x) -> Tensor[R[TP]]:",
+        2,
+    ),
 ]
 
 
