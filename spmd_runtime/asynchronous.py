@@ -11,6 +11,7 @@ from spmd_runtime import debug
 from spmd_runtime.eager import sum_in_place
 from spmd_runtime.pending import Pending
 from spmd_runtime.plan import Plan, is_plain
+from spmd_runtime.request import Call
 
 
 class _Late(torch.autograd.Function):
@@ -37,8 +38,10 @@ class _LateTraced(torch.autograd.Function):
         return ctx.plan.dual(grad), None, None
 
 
-def begin(plan: Plan, x: Tensor) -> Pending[Tensor]:
+def begin(plan: Call, x: Tensor) -> Pending[Tensor]:
     """Start ``plan`` on ``x``; autograd sees it as of the ``wait()``, under the gradient mode of now."""
+    if not isinstance(plan, Plan):  # under Dynamo
+        return plan.begin(x)  # type: ignore[attr-defined,no-any-return]  # a compiled.Compiled, not imported here
     differentiable = x.requires_grad and torch.is_grad_enabled()
     if differentiable and plan.careful:
         plan.refuse_silent_low_precision(x)
@@ -93,10 +96,12 @@ def _write(plan: Plan, x: Tensor) -> Tensor:
         return sum_in_place(x, plan.bound)
 
 
-def in_place(plan: Plan, x: Tensor, async_op: bool) -> Tensor:
-    """Carry out ``plan``, whose result has the shape and dtype of ``x``, and write it into ``x``."""
-    if async_op or plan.dtypes.op is not None or plan.dtypes.out is not None:
-        raise ValueError(f"{plan}: inplace=True goes with neither op_dtype, out_dtype nor async_op")
+def in_place(plan: Call, x: Tensor, plain: bool) -> Tensor:
+    """Carry out ``plan`` and write the result into ``x``; only where it is ``plain``: at once and in the dtype of x."""
+    if not plain:
+        raise ValueError("all_reduce: inplace=True goes with neither op_dtype, out_dtype nor async_op")
+    if not isinstance(plan, Plan):  # under Dynamo
+        return plan.in_place(x)  # type: ignore[attr-defined,no-any-return]  # a compiled.Compiled, not imported here
     if not (x.requires_grad and torch.is_grad_enabled()):
         return _write(plan, x)
     if plan.careful:

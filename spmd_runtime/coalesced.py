@@ -18,7 +18,7 @@ from spmd_runtime.eager import ALLGATHER, REDUCE_SCATTER, fresh, real
 from spmd_runtime.geometry import prepare_gather, prepare_scatter
 from spmd_runtime.options import frozen
 from spmd_runtime.plan import Plan, is_plain
-from spmd_runtime.request import find
+from spmd_runtime.request import Call, find
 from spmd_runtime.types import AxisLike, Kind, P, V
 
 _SUM: Final = c10d.AllreduceCoalescedOptions()
@@ -73,9 +73,9 @@ class _Coalesced(torch.autograd.Function):
         return None, *_all(ctx.plan.dual, grads)
 
 
-def _all(plan: Plan, xs: Sequence[Tensor]) -> list[Tensor]:
+def _all(plan: Call, xs: Sequence[Tensor]) -> list[Tensor]:
     """``plan`` on each of ``xs``; one launch where they are ordinary tensors and the plan communicates."""
-    if torch.compiler.is_compiling() or debug.ENABLED or not plan.communicates or not all(map(is_plain, xs)) or not xs:
+    if not isinstance(plan, Plan) or debug.ENABLED or not plan.communicates or not all(map(is_plain, xs)) or not xs:
         return [plan(x) for x in xs]
     if torch.is_grad_enabled() and any(x.requires_grad for x in xs):
         if plan.careful:

@@ -72,7 +72,7 @@ def all_reduce(
     backward = None if backward_options is None else frozen(backward_options)
     plan = find("all_reduce", axis, src, dst, op_dtype, out_dtype, backward)
     if inplace:
-        return in_place(plan, x, async_op)
+        return in_place(plan, x, not async_op and op_dtype is None is out_dtype)
     return begin(plan, x) if async_op else plan(x)
 
 

@@ -39,11 +39,11 @@ from spmd_runtime import eager
 from spmd_runtime.axes import TP
 from spmd_runtime.mesh import lookup
 from spmd_runtime.plan import Plan, is_plain
-from spmd_runtime.request import find
+from spmd_runtime.request import Call, find
 from spmd_runtime.types import Group, I, P, R, S, Tensor, V
 
 
-def _plan(op: str, group: Any, src: Any, dst: Any, *sizes: tuple[int, ...] | None) -> Plan | None:
+def _plan(op: str, group: Any, src: Any, dst: Any, *sizes: tuple[int, ...] | None) -> Call | None:
     """The plan of a mapping; None on a group of one rank, where Megatron returns the argument."""
     axis = TP if group is None else group
     if lookup(axis).size == 1:
@@ -52,7 +52,7 @@ def _plan(op: str, group: Any, src: Any, dst: Any, *sizes: tuple[int, ...] | Non
     return find(op, axis, src, dst, None, None, None, False, None, None, cut, join, 0, False)
 
 
-def _do(x: torch.Tensor, plan: Plan | None) -> torch.Tensor:
+def _do(x: torch.Tensor, plan: Call | None) -> torch.Tensor:
     return x if plan is None else plan(x)
 
 
@@ -93,8 +93,7 @@ def reduce_from_tensor_model_parallel_region(input_: torch.Tensor, group: Any = 
     plan = _plan("all_reduce", group, P, I)
     if plan is None:
         return input_
-    plain = not torch.compiler.is_compiling() and is_plain(input_)
-    if not (plain and input_.is_contiguous()) or input_.is_complex():
+    if not isinstance(plan, Plan) or not is_plain(input_) or input_.is_complex() or not input_.is_contiguous():
         return plan(input_)
     if input_.requires_grad and torch.is_grad_enabled():
         return _ReduceFrom.apply(input_, plan)  # type: ignore[no-any-return,no-untyped-call]

@@ -65,7 +65,7 @@ def _accelerator(group: dist.ProcessGroup) -> str:
 
 
 _lock = threading.RLock()
-_stacks: dict[str, list[Bound]] = {}  # by axis name; the last one counts
+stacks: dict[str, list[Bound]] = {}  # by axis name; the last one counts
 _found: dict[object, Bound] = {}  # what lookup found before
 _abandoned: list[dist.ProcessGroup] = []
 _listeners: list[Callable[[], None]] = []  # called when a binding changes
@@ -115,8 +115,8 @@ class Binding:
         with _lock:
             for name, group in self._groups:
                 bound = Bound(name, group)
-                alive = [other for other in _stacks.get(name, ()) if other.world is bound.world]
-                _stacks[name] = [*alive, bound]
+                alive = [other for other in stacks.get(name, ()) if other.world is bound.world]
+                stacks[name] = [*alive, bound]
                 _register(name, group)
                 self._bound.append(bound)
             changed()
@@ -130,14 +130,14 @@ class Binding:
         """Undo the binding; what was bound to the same names before counts again."""
         with _lock:
             for bound in reversed(self._bound):
-                stack = _stacks.get(bound.name, [])
+                stack = stacks.get(bound.name, [])
                 if bound in stack:
                     stack.remove(bound)
                 _unregister(bound.name)
                 if stack:
                     _register(bound.name, stack[-1].group)
                 else:
-                    _stacks.pop(bound.name, None)
+                    stacks.pop(bound.name, None)
             self._bound = []
             changed()
 
@@ -192,7 +192,7 @@ def _find(axis: AxisLike) -> Bound:
 
 
 def _of_group(group: dist.ProcessGroup) -> Bound:
-    for stack in _stacks.values():
+    for stack in stacks.values():
         for bound in reversed(stack):
             if bound.group is group:
                 return bound
@@ -200,19 +200,19 @@ def _of_group(group: dist.ProcessGroup) -> Bound:
 
 
 def _of_name(name: str) -> Bound:
-    if stack := _stacks.get(name):
+    if stack := stacks.get(name):
         return stack[-1]
     raise LookupError(
-        f"axis {name!r} is bound to no process group (bound: {', '.join(sorted(_stacks)) or 'none'}); "
+        f"axis {name!r} is bound to no process group (bound: {', '.join(sorted(stacks)) or 'none'}); "
         f"run inside `with use_mesh(device_mesh):` or call bind({name!r}, group).keep()"
     )
 
 
 def _forget() -> None:
     """In a forked child: the parent's communicators are not ours, not even to destroy (their threads are not here)."""
-    _abandoned.extend(bound.group for stack in _stacks.values() for bound in stack)
+    _abandoned.extend(bound.group for stack in stacks.values() for bound in stack)
     _abandoned.extend(bound.group for bound in _found.values())
-    _stacks.clear()
+    stacks.clear()
     changed()
 
 

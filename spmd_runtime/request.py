@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 import torch
 import torch.distributed as dist
+from torch import Tensor
 
 from spmd_mypy.rules.kinds import AxisType
 from spmd_runtime.geometry import Geometry
@@ -43,10 +44,19 @@ _plans: dict[tuple[Any, ...], Plan] = {}
 on_change(_plans.clear)
 
 
-def find(*key: Any) -> Plan:
+class Call(Protocol):
+    """What a request comes to: a :class:`Plan`, or under Dynamo the like of it."""
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Carry the call out on ``x``."""
+
+
+def find(*key: Any) -> Call:
     """The plan for ``Request(*key)``, made once."""
     if _compiling():
-        return make(Request(*key))
+        from spmd_runtime import compiled  # noqa: PLC0415  # takes long to import
+
+        return compiled.find(key)
     plan = _plans.get(key)
     if plan is None or plan.bound.world is not dist.GroupMember.WORLD:
         plan = make(Request(*key))

@@ -12,7 +12,7 @@ import torch
 
 from spmd_mypy.rules import collectives as table
 from spmd_mypy.rules.collectives import Pair, Refusal, Transition
-from spmd_mypy.rules.kinds import AxisType
+from spmd_mypy.rules.kinds import AxisType, parse
 from spmd_mypy.rules.kinds import shard as shard_kind
 from spmd_runtime.types import Invariant, Kind, Partial, Replicate, Shard, Varying
 
@@ -41,6 +41,9 @@ _LOCAL: Final[dict[tuple[str, str], str]] = {
 
 REDUCING: Final = frozenset({"all_reduce", "reduce_scatter", "reduce"})
 
+# Without its cache, which Dynamo warns of; plans are kept as it is.
+_transition: Final = getattr(table.transition, "__wrapped__", table.transition)
+
 _KINDS: Final = {
     Replicate: AxisType("R"), Invariant: AxisType("I"), Varying: AxisType("V"), Partial: AxisType("P"),
 }  # fmt: skip
@@ -65,6 +68,8 @@ def kind(value: Kind, what: str) -> AxisType:
     """A type as the table knows it; raises TypeError, naming the argument ``what``, for anything else."""
     if isinstance(value, Shard):
         return shard_kind(value.dim)
+    if isinstance(value, str) and value.startswith("S("):  # as a compiled call spells it
+        return parse(value)
     found = _KINDS.get(value) if isinstance(value, type) else None
     if found is None:
         hint = "; a Shard names its dim: S(0)" if value is Shard else ""
@@ -87,7 +92,7 @@ def find_row(op: str, src: AxisType, dst: AxisType, *, expert: bool, axis: str) 
             "dst", tuple(token for _, token in rows)
         )
     else:
-        row = table.transition(op, src, dst, expert=expert)
+        row = _transition(op, src, dst, expert=expert)
     if isinstance(row, Refusal):
         raise ValueError(_refused(op, src, dst, axis, row))
     return row

@@ -159,6 +159,7 @@ def _world(backend: str, store: str, rank: int, ranks: int, timeout: float) -> I
     if backend:
         where, limit = f"file://{store}", datetime.timedelta(seconds=timeout)
         dist.init_process_group(backend, init_method=where, rank=rank, world_size=ranks, timeout=limit)
+        dist.barrier()  # a rank that is done at once must not leave while another still connects to it
     try:
         yield
     finally:

@@ -10,10 +10,12 @@ import torch.distributed as dist
 from functorch.compile import make_boxed_func
 from torch import Tensor
 from torch._dynamo.backends.common import aot_autograd
+from torch.utils.checkpoint import checkpoint
 
 import spmd_runtime as spmd
-from spmd_runtime import TP, I, R, S
+from spmd_runtime import TP, I, P, R, S
 from tests.runtime.gloo import run
+from tests.runtime.test_rows import FULL
 
 Call = Callable[[Tensor], Tensor]
 
@@ -158,3 +160,48 @@ def test_the_graph_is_that_of_functional_collectives_written_by_hand() -> None:
         for name, (ours, by_hand) in rank.items():
             assert len(ours) == 2
             assert ours == by_hand, name
+
+
+def everything(x: Tensor) -> Tensor:
+    """One function with each kind of call in it; x is I."""
+    h = spmd.convert(x, TP, src=I, dst=S(0))
+    h = spmd.all_gather(torch.tanh(h), TP, src=S(0), dst=R)
+    h = checkpoint(lambda t: spmd.all_reduce(torch.sin(t), TP, dst=R), h, use_reentrant=False)
+    pending = spmd.all_reduce(h * 0.5, TP, dst=R, async_op=True)
+    cut = spmd.convert(h, TP, src=R, dst=S(1))
+    around = spmd.shift(spmd.broadcast(cut, TP, root=1, dst=R) + cut, TP)
+    placed = spmd.convert(around, TP, src=S(1), dst=P, expert_mode=True)
+    first = spmd.convert(h, TP, src=R, dst=P)
+    whole = spmd.redistribute(placed + first, TP, src=P, dst=R) + pending.wait()
+    rows = spmd.convert(whole, TP, src=R, dst=S(0))
+    moved = spmd.redistribute(rows, TP, src=S(0), dst=S(-1)).sum() + spmd.axis_index(TP) * spmd.axis_size(TP)
+    stacked = spmd.all_to_all(whole.view(2, -1), TP).sum() * moved
+    first_sum, second_sum = spmd.all_reduce_coalesced([stacked, moved * moved], TP, dst=I)
+    return first_sum + second_sum
+
+
+def compile_everything() -> tuple[list[str], float, float]:
+    x = torch.arange(16.0).view(4, 4).div(9).requires_grad_()
+    with spmd.bind(TP, dist.group.WORLD):
+        eager = everything(x)
+        (wanted,) = torch.autograd.grad(eager, x)
+        texts, out, grad = graphs(everything, x)
+        torch.testing.assert_close(out, torch.tanh(everything(x * 2)))
+        torch._dynamo.reset()
+        torch._dynamo.utils.counters.clear()
+        compiled = torch.compile(everything, fullgraph=True, backend="inductor" if FULL else "aot_eager")
+        for _ in range(2):
+            out = compiled(x)
+            (grad,) = torch.autograd.grad(out, x)
+            torch.testing.assert_close(out, eager)
+            torch.testing.assert_close(grad, wanted)
+        assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == 1
+    return texts, out.item(), grad.sum().item()
+
+
+def test_every_kind_of_call_compiles_without_a_break_to_one_graph_for_all_ranks() -> None:
+    (texts, out, grad), (others, other_out, other_grad) = run(compile_everything, 2, timeout=300)
+    assert texts == others
+    assert "spmd_runtime.axis_index" in texts[0]
+    assert "'tp'" in texts[0]
+    assert (out, grad) == (other_out, other_grad)

@@ -193,7 +193,6 @@ SUMMED_BY_AUTOGRAD = {("reinterpret", "I", "V", "all_gather"), ("reinterpret", "
 def forget() -> None:
     """Drop what was derived from the table."""
     request._plans.clear()
-    table.transition.cache_clear()
 
 
 def wrong_rows() -> list[Transition]:
