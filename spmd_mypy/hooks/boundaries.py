@@ -19,7 +19,7 @@ from spmd_mypy.hooks import nominal
 from spmd_mypy.rules.collectives import same_dim
 from spmd_mypy.rules.conversions import conversion
 from spmd_mypy.rules.kinds import AxisType
-from spmd_mypy.source import slice_of
+from spmd_mypy.source import lines_of, slice_of
 from spmd_mypy.spelling import Slot, Spelled, is_kind, parse, prettify, prettify_kinds, slot_of
 from spmd_mypy.unmarked import brought_about, unmark
 
@@ -135,6 +135,18 @@ def _one_value(spelled: Spelled) -> Spelled:
     return Spelled(name, tuple(map(_one_value, spelled.args)))
 
 
+_SHARD: Final = re.compile(r"\b(?:S|Shard)\[[\w.\"']+,\s*-?\d+\s*\]")
+
+
+def _shard_in_alias(file: str, error: Any) -> bool | None:
+    """``Act = Tensor[S[TP, 0]]``: as an expression mypy asks for Literal[0]; as the type that it is, it is fine."""
+    if not error.message.startswith("Invalid type: try using Literal["):
+        return None
+    lines = lines_of(file)
+    here = lines[error.line - 1] if 0 < error.line <= len(lines) else ""
+    return True if _SHARD.search(here) else None
+
+
 # ---- the filter
 
 
@@ -185,7 +197,7 @@ class Boundaries:
         parent = getattr(error, "parent_error", None)
         if self._dropped is not None and (parent is self._dropped or self._explains(error)):
             return True
-        for step in (self._overload, self._nominal, self._type_variable):
+        for step in (self._overload, self._nominal, self._type_variable, _shard_in_alias):
             verdict = step(file, error)
             if verdict is not None:
                 return verdict

@@ -14,6 +14,8 @@ from spmd_runtime import CP, DP, PP, TP, Buffer, Group, I, P, Parameter, Partial
 
 Act = Tensor[V[DP], I[TP]]
 Weight = Parameter[V[TP]]
+Rows = Tensor[V[DP], S[TP, 0]]
+Columns = Tensor[S[TP, -1]]
 
 
 def order(x: Tensor[V[DP], P[TP]], y: Tensor[P[TP], V[DP]], z: Tensor[R[CP], V[DP], P[TP]]) -> None:
@@ -41,6 +43,11 @@ def shards(s: Tensor[S[TP, 0]], t: Tensor[S[TP, Literal[1]]], n: Tensor[S[TP, -1
     d: Tensor[S[TP, 2]] = n
     e: Tensor[S[TP, 0]] = w
     f: Tensor[P[TP]] = s  # E: spmd-assign
+
+
+def shard_aliases(rows: Rows, columns: Columns) -> None:
+    reveal_type(rows)  # R: Tensor[V[DP], S[TP, 0]]
+    reveal_type(columns)  # R: Tensor[S[TP, -1]]
 
 
 def varying(v: Tensor[V[TP]]) -> Tensor[P[TP]]:
