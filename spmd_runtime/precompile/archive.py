@@ -32,7 +32,7 @@ FORMAT: Final = 1
 MANIFEST, MAC = "manifest.json", "manifest.mac"
 KEY_VARIABLE: Final = "SPMD_ARTIFACT_KEY"
 SHORTEST_KEY: Final = 16
-_ATTEMPTS: Final = 5
+_ATTEMPTS: Final = 20
 _EXCHANGE: Final = 2  # RENAME_EXCHANGE
 _AT_FDCWD: Final = -100
 
@@ -251,9 +251,10 @@ def private_copy(folder: Path, key: bytes | None, trust: str | None) -> tuple[di
     raise AssertionError("unreachable")
 
 
-def _identity(folder: Path) -> tuple[int, int] | None:
+def _identity(folder: Path) -> tuple[int, ...] | None:
+    """What tells one artifact at this path from the next; the number of a removed directory is given out again."""
     try:
         found = os.stat(folder)
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return found.st_dev, found.st_ino, found.st_mtime_ns, found.st_ctime_ns
