@@ -80,7 +80,13 @@ def _operators() -> Iterator[Row]:
     yield "Tensor.__neg__", (t(2, 3),), {}
 
 
+# Casts: torch's own samples may all have a memory format, which torch's stubs do not know.
+_CASTS = ("float", "double", "half", "bfloat16", "long", "int", "short", "char", "byte", "bool")
+
+
 def _elementwise() -> Iterator[Row]:
+    for cast in _CASTS:
+        yield f"Tensor.{cast}", (t(2, 3),), {}
     yield "torch.add", (t(2, 3), t(2, 3)), {"alpha": 2}
     yield "torch.add", (t(2, 3), t(2, 3)), {"out": torch.zeros(2, 3, dtype=torch.float64)}
     yield "torch.mul", (t(2, 3), t(2, 3)), {"out": torch.zeros(2, 3, dtype=torch.float64)}
