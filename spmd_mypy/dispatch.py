@@ -208,8 +208,8 @@ class Dispatch:
         return self._guard(default_of)  # only to put the watcher in place
 
     def get_function_signature_hook(self, fullname: str) -> FunctionSigHook | None:
-        """Generic functions."""
-        if not self.inference.function(fullname):
+        """Generic functions; where mypy's own plugin has a hook (``dataclasses.replace``) that one stays."""
+        if not self.inference.function(fullname) or self._mypys.get_function_signature_hook(fullname) is not None:
             return None
         return self._guard_signature(self.inference.without_context)
 
@@ -224,7 +224,8 @@ class Dispatch:
         if fullname.endswith((".__eq__", ".__ne__")) and canonical(fullname).startswith("Tensor."):
             return self._guard_signature(partial(untyped.comparison, self.bench.layouts))
         hook = self.modules.signature(fullname)
-        if hook is None and self.inference.method(fullname):
+        mypys = self._mypys.get_method_signature_hook(fullname)
+        if hook is None and mypys is None and self.inference.method(fullname):
             hook = self.inference.without_context
         return None if hook is None else self._guard_signature(hook)
 
