@@ -9,7 +9,7 @@ from spmd_mypy.rules.kinds import I, P, R
 from tests.rules import simulate
 from tests.rules.exceptions import KNOWN_MISSES, NOT_SIMULATED, OVER_STRICT
 from tests.rules.simulate import Sample
-from tests.rules.sweep import RESULT, Report, sweep_all
+from tests.rules.sweep import Report, sweep_all
 
 
 @pytest.fixture(scope="module")
@@ -29,13 +29,6 @@ def test_the_exceptions_are_few_and_have_reasons() -> None:
     assert len(OVER_STRICT) <= 40
     for reasons in (OVER_STRICT, KNOWN_MISSES, NOT_SIMULATED):
         assert all(reasons.values())
-
-
-def test_the_full_sweep_was_clean() -> None:
-    text = RESULT.read_text()
-    assert "claims that do not hold: 0" in text
-    assert "over-strict rows that are not listed: 0" in text
-    assert "rows without a sample that runs: []" in text
 
 
 def _sample(run: object) -> Sample:
