@@ -102,9 +102,9 @@ class OnRV(Of[tuple[Any, Any, R[TP]]]):
 
 
 class TwoResults(nn.Module):
-    def forward(self, x: Tensor[R[TP]], *rest: Tensor[R[TP]], bias: Tensor[R[TP]] | None = None) -> tuple[
-        Tensor[R[TP]], Tensor[P[TP]]
-    ]:
+    def forward(
+        self, x: Tensor[R[TP]], *rest: Tensor[R[TP]], bias: Tensor[R[TP]] | None = None
+    ) -> tuple[Tensor[R[TP]], Tensor[P[TP]]]:
         for r in rest:
             x = x + r
         if bias is not None:
