@@ -138,6 +138,7 @@ class Dispatch:
         """``hook`` that never raises: whatever the syntax tree holds, mypy finishes; and the watcher is in place."""
 
         def guarded(ctx: Any) -> Type:
+            self.bench.api = ctx.api
             if not self.bench.watcher.watching:
                 self.bench.watcher.watch(compat.errors_of(ctx.api))
             if self.flags:

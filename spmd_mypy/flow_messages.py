@@ -87,13 +87,9 @@ def uniform(name: str, kind: AxisType, claimed: AxisType, axis: str) -> Text:
 
 def branch(name: str, kind: AxisType, here: Sequence[int], others: Sequence[tuple[int, AxisType]]) -> str:
     """Which branch leaves a tensor ``kind``: it is so from the lines ``here``, another type from ``others``."""
-    still = f"{name} is still {word(kind)}" if kind.letter == "P" else f"{name} is {word(kind)}"
-    if not here or not others:
-        lack = "does not reduce it" if kind.letter == "P" else "leaves it so"
-        return f" (where {still}: one branch {lack})"
+    still = f"{name} is still Partial" if kind.letter == "P" else f"{name} is {word(kind)}"
     change = ", ".join(f"line {line} makes it {word(other)}" for line, other in others)
-    return f" (where {still}, from line {_lines(here)}; only {change})"
-
-
-def _lines(lines: Sequence[int]) -> str:
-    return " or ".join(str(line) for line in lines)
+    came = f", from line {' or '.join(map(str, here))}" if here else ""
+    if change:
+        return f" (where {still}{came}; only {change})"
+    return f" (where {still}: one branch {'does not reduce it' if kind.letter == 'P' else 'leaves it so'})"

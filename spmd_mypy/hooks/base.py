@@ -11,11 +11,13 @@ from mypy.options import Options
 from spmd_mypy import codes, compat
 from spmd_mypy.config import Config
 from spmd_mypy.fullnames import RUNTIME
+from spmd_mypy.hooks import branches
 from spmd_mypy.hooks.boundaries import Boundaries, Failure
 from spmd_mypy.hooks.gradmode import GradMode
 from spmd_mypy.hooks.scopes import Scopes
 from spmd_mypy.hooks.signatures import AUTOGRAD_METHODS, is_function
 from spmd_mypy.layout import Layouts, Lookup
+from spmd_mypy.rules.kinds import AxisType
 from spmd_mypy.source import slice_of
 
 _BY_SHORT: Final = {code.code.removeprefix("spmd-"): code for code in codes.ALL}
@@ -28,10 +30,11 @@ class Workbench:
         self.config = config
         self.options = options
         self.layouts = Layouts(config, lookup)
-        self.boundaries = Boundaries(options, self.without_autograd, [axis.cls for axis in config.axes])
+        self.boundaries = Boundaries(options, self.without_autograd, [axis.cls for axis in config.axes], self.branch)
         self.watcher = compat.Watcher(self.boundaries)
         self.grad_mode = GradMode()
         self.scopes = Scopes()
+        self.api: Any = None  # of the hook that was called last
         self.failures = 0  # how often ``fail`` was called
         self._tree: MypyFile | None = None
         self._imports: object = None
@@ -59,6 +62,11 @@ class Workbench:
             return False
         info = self.layouts.info(f"{error.module}.{cls}")
         return info is not None and is_function(info)
+
+    def branch(self, name: str, line: int, axis: str, kind: AxisType) -> str:
+        """Words for an error of mypy's own at ``line``: from which branch the variable ``name`` is ``kind``."""
+        index = next((i for i, known in enumerate(self.config.axes) if known.cls == axis), None)
+        return branches.by_name(self, self.api, name, line, index, kind) if index is not None else ""
 
     # ---- errors
 

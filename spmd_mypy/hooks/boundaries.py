@@ -164,12 +164,18 @@ class Boundaries:
     """The error filter: ``keep(file, error)`` edits an error in place, or returns True to drop it."""
 
     def __init__(
-        self, options: Options, without_autograd: Callable[[Any], bool] | None = None, axes: Sequence[str] = ()
+        self,
+        options: Options,
+        without_autograd: Callable[[Any], bool] | None = None,
+        axes: Sequence[str] = (),
+        branch: Callable[[str, int, str, AxisType], str] | None = None,
     ) -> None:
         """``without_autograd`` says of an error whether it stands where no gradient flows (an autograd.Function).
 
-        ``axes`` are the names of the configured axes' classes.
+        ``axes`` are the names of the configured axes' classes; ``branch`` says which branch makes a variable, by name,
+        at a line, what it is on an axis.
         """
+        self._branch = branch
         self._nominals = nominal.concerned(axes)
         self._redefinition = bool(getattr(options, "allow_redefinition", False))
         self._without_autograd = without_autograd
@@ -290,6 +296,8 @@ class Boundaries:
         advice = conversion(have.kind, need.kind, have.axis, name) if whole else None
         if advice:
             text += f": {advice}"
+        if self._branch is not None and len(got.members) > 1 and whole:
+            text += self._branch(name, error.line, have.axis, have.kind)
         if code == "assignment" and not self._redefinition:
             text += f"; {_REDEFINE}"
         return text

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.mypy_runner import mismatches
+from tests.mypy_runner import PRELUDE, check, mismatches
 from tests.plugin.over_time import execute_beside
 from tests.runtime.gloo import run
 
@@ -62,3 +62,38 @@ def test_passing_modules_have_no_mark_of_an_error() -> None:
 def test_passing_modules_run(ranks: int) -> None:
     chosen = [str(path) for path in PASSING if path.parent.name != "meshes"]  # a second mesh needs more ranks
     assert run(execute_beside, ranks, chosen, timeout=120) == [len(chosen)] * ranks
+
+
+BRANCH = f"""{PRELUDE}
+def f(x: Tensor[P[TP]], tp: Group[TP], flag: bool) -> Tensor[R[TP]]:
+    y = x * 2
+    if flag:
+        y = spmd.all_reduce(y, TP, dst=R)
+    y.sqrt()
+    spmd.all_reduce(y, TP, dst=R)
+    return y
+
+def g(x: Tensor[P[TP]], tp: Group[TP], flag: bool) -> Tensor[R[TP]]:
+    if flag:
+        x = spmd.all_reduce(x, TP, dst=R)
+    torch.sqrt(x)
+    return x
+
+def h(x: Tensor[P[TP]], tp: Group[TP], flag: bool) -> None:
+    z = x.clone()
+    if flag:
+        dist.all_reduce(z, group=tp)
+    z.sqrt()
+"""
+
+
+def test_errors_say_which_branch_lacks_the_reduce() -> None:
+    start = BRANCH.splitlines().index("    y = x * 2") + 1
+    texts = {m.line - start: m.message for m in check(BRANCH) if m.severity == "error"}
+    assert set(texts) == {3, 4, 5, 10, 11, 17}
+    first = f"(where y is still Partial, from line {start}; only line {start + 2} makes it Replicate)"
+    assert first in texts[3] and first in texts[5]
+    assert f"(where y is Replicate, from line {start + 2}; only line {start} makes it Partial)" in texts[4]
+    assert f"(where x is still Partial; only line {start + 9} makes it Replicate)" in texts[10]
+    assert f"(where x is still Partial; only line {start + 9} makes it Replicate)" in texts[11]
+    assert "(where z is still Partial" in texts[17]
