@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import traceback
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, NamedTuple, TypeAlias, cast
@@ -128,6 +129,34 @@ def retype(api: Any, expression: Expression, new: Type, *, outside: bool = False
         api.binder.put(expression, _guard(new))
         if outside and len(api.binder.frames) > 1:
             api.binder._put(literal_hash(expression), _guard(new), True, -2)
+    except (AttributeError, TypeError):
+        return False
+    return True
+
+
+class _NextAssignment(defaultdict[Any, list[Any]]):
+    """Stands where mypy's binder collects assignments from unions, for one assignment: gives its target our type."""
+
+    def __init__(self, api: Any, target: Expression, new: Type) -> None:
+        super().__init__(list)
+        self._api, self._target, self._new = api, target, new
+
+    def __getitem__(self, key: Any) -> list[Any]:
+        self._api.binder.type_assignments = None
+        if key is self._target:
+            retype(self._api, self._target, self._new)
+        return []
+
+
+def assigned(api: Any, target: Expression, new: Type) -> bool:
+    """Give ``target`` the type ``new`` by the assignment whose complaint is being filtered.
+
+    After a complaint about an attribute mypy binds it to its declared type; this comes in between.
+    """
+    try:
+        if not private_parts() or api.binder.type_assignments is not None:
+            return False
+        api.binder.type_assignments = _NextAssignment(api, target, new)
     except (AttributeError, TypeError):
         return False
     return True

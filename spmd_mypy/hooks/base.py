@@ -11,7 +11,7 @@ from mypy.options import Options
 from spmd_mypy import codes, compat
 from spmd_mypy.config import Config
 from spmd_mypy.fullnames import RUNTIME
-from spmd_mypy.hooks import branches
+from spmd_mypy.hooks import assignments, branches
 from spmd_mypy.hooks.boundaries import Boundaries, Failure
 from spmd_mypy.hooks.gradmode import GradMode
 from spmd_mypy.hooks.scopes import Scopes
@@ -30,7 +30,7 @@ class Workbench:
         self.config = config
         self.options = options
         self.layouts = Layouts(config, lookup)
-        self.boundaries = Boundaries(options, self.without_autograd, [axis.cls for axis in config.axes], self.branch)
+        self.boundaries = Boundaries(options, self.without_autograd, [axis.cls for axis in config.axes], self)
         self.watcher = compat.Watcher(self.boundaries)
         self.grad_mode = GradMode()
         self.scopes = Scopes()
@@ -67,6 +67,10 @@ class Workbench:
         """Words for an error of mypy's own at ``line``: from which branch the variable ``name`` is ``kind``."""
         index = next((i for i, known in enumerate(self.config.axes) if known.cls == axis), None)
         return branches.by_name(self, self.api, name, line, index, kind) if index is not None else ""
+
+    def follow(self, error: Any) -> bool:
+        """Whether an assignment that mypy complains of gives something undeclared a new type, which it has then."""
+        return assignments.follow(self, self.api, error)
 
     # ---- errors
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 from mypy.errorcodes import ErrorCode
 from mypy.options import Options
@@ -160,6 +160,16 @@ class Failure(NamedTuple):
     notes: tuple[str, ...]
 
 
+class Flow(Protocol):
+    """What is known of variables where an error stands."""
+
+    def branch(self, name: str, line: int, axis: str, kind: AxisType) -> str:
+        """Words that say which branch makes the variable ``name`` what it is."""
+
+    def follow(self, error: Any) -> bool:
+        """Whether an assignment gives something undeclared a new type, which it has from then on."""
+
+
 class Boundaries:
     """The error filter: ``keep(file, error)`` edits an error in place, or returns True to drop it."""
 
@@ -168,14 +178,13 @@ class Boundaries:
         options: Options,
         without_autograd: Callable[[Any], bool] | None = None,
         axes: Sequence[str] = (),
-        branch: Callable[[str, int, str, AxisType], str] | None = None,
+        flow: Flow | None = None,
     ) -> None:
         """``without_autograd`` says of an error whether it stands where no gradient flows (an autograd.Function).
 
-        ``axes`` are the names of the configured axes' classes; ``branch`` says which branch makes a variable, by name,
-        at a line, what it is on an axis.
+        ``axes`` are the names of the configured axes' classes; ``flow`` knows what happens to variables.
         """
-        self._branch = branch
+        self._flow = flow
         self._nominals = nominal.concerned(axes)
         self._redefinition = bool(getattr(options, "allow_redefinition", False))
         self._without_autograd = without_autograd
@@ -250,6 +259,9 @@ class Boundaries:
                 self._dropped = error
                 return True
             if code in _CODES and accepts(got, want, layouts=False):
+                if code == "assignment" and self._redefinition and self._flow is not None and self._flow.follow(error):
+                    self._dropped = error
+                    return True
                 error.code = _CODES[code]
                 advice = self._advice(file, error, code, got, want)
         error.message = prettify(error.message) + advice
@@ -296,8 +308,8 @@ class Boundaries:
         advice = conversion(have.kind, need.kind, have.axis, name) if whole else None
         if advice:
             text += f": {advice}"
-        if self._branch is not None and len(got.members) > 1 and whole:
-            text += self._branch(name, error.line, have.axis, have.kind)
+        if self._flow is not None and len(got.members) > 1 and whole:
+            text += self._flow.branch(name, error.line, have.axis, have.kind)
         if code == "assignment" and not self._redefinition:
             text += f"; {_REDEFINE}"
         return text

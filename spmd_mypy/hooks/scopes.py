@@ -94,6 +94,7 @@ class Scope:
         self.statements = statements
         self.function = function
         self.definitions: list[Definition] = []
+        self.stores: list[tuple[Expression, Expression]] = []  # attributes and elements, with what is assigned
         self.waited: set[CallExpr] = set()
         self._changes: list[tuple[Key, Place]] = []  # writes into a variable's value: x[0] = 1, x += 1, x.mul_(2)
         self._collectives: set[tuple[Key, int]] = set()  # raw collectives that wrote to a variable, by line
@@ -257,6 +258,8 @@ class Scope:
             return
         if isinstance(target, IndexExpr):
             self._change(target.base)
+        if isinstance(target, IndexExpr | MemberExpr) and value is not None and not part:
+            self.stores.append((target, value))
         key = key_of(target)
         if key is not None:
             self.definitions.append(Definition(target, key, value, part, self._at.line, self._at.path, inner))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from mypy.nodes import Context, Expression, IndexExpr, MemberExpr, NameExpr, Var
 from mypy.typeops import make_simplified_union
@@ -17,11 +17,14 @@ from mypy.types import AnyType, CallableType, Instance, TupleType, Type, UnionTy
 from spmd_mypy import codes, compat
 from spmd_mypy.flow_messages import written_in_place
 from spmd_mypy.hooks.aliases import VIEW_PROPERTIES, Aliases, roots
-from spmd_mypy.hooks.base import Workbench
+from spmd_mypy.hooks.attributes import attribute
 from spmd_mypy.hooks.boundaries import accepts_slot
 from spmd_mypy.hooks.scopes import key_of
 from spmd_mypy.layout import CONTAINERS, axis_type, is_tensor, unknown_type
 from spmd_mypy.rules.kinds import AxisType
+
+if TYPE_CHECKING:
+    from spmd_mypy.hooks.base import Workbench
 
 # From a tensor's slots to its new ones.
 Change: TypeAlias = Callable[[Sequence[Type]], Sequence[Type]]
@@ -171,15 +174,10 @@ class Variables:
 
     @staticmethod
     def _attribute(api: Any, target: MemberExpr) -> Declared | None:
-        owner = compat.stored_type(api, target.expr)
-        owner = get_proper_type(owner) if owner is not None else None
-        if not isinstance(owner, Instance):
+        found = attribute(api, target)
+        if found is None or not found.declared or found.node.type is None:
             return None
-        symbol = owner.type.get(target.name)
-        node = symbol.node if symbol is not None else None
-        if not isinstance(node, Var) or node.is_inferred or node.type is None or node.is_property:
-            return None
-        return node.type, "attribute"
+        return found.node.type, "attribute"
 
     def _refuse(self, write: Write, target: Expression, declared: Declared) -> bool:
         """Report a write that gives a declared tensor another type."""

@@ -102,8 +102,12 @@ class Meter:
     total: Tensor[P[TP]]
     seen: Tensor[P[TP]] | None = None
 
+    def __init__(self, x: Tensor[P[TP]]) -> None:
+        self.annotated: Tensor[P[TP]] = x
+
     def update(self, tp: Group[TP]) -> None:
         dist.all_reduce(self.total, group=tp)  # E: spmd-inplace
+        dist.all_reduce(self.annotated, group=tp)  # E: spmd-inplace
         if self.seen is not None:
             dist.all_reduce(self.seen, group=tp)  # E: spmd-inplace
 
