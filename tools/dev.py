@@ -64,8 +64,8 @@ def demo() -> int:
 
 
 def test(arguments: list[str]) -> int:
-    """Run the tests, with further pytest arguments."""
-    return call(python(), "-m", "pytest", *arguments)
+    """Run the tests, two files at a time, with further pytest arguments."""
+    return call(python(), "-m", "pytest", "-n", "2", "--dist", "loadfile", *arguments)
 
 
 def main() -> int:

@@ -9,13 +9,14 @@ from typing import Any
 import torch
 import torch.distributed as dist
 import torch.distributed._functional_collectives as functional
-import torch.distributed.nn.functional as nn
+import torch.distributed.nn.functional
 from torch.distributed import distributed_c10d as c10d
 
 from spmd_mypy.rules.raw import C10D, FUNCTIONAL, NN, ROWS
 
 # Reductions that gloo has.
 REDUCTIONS = ("sum", "max", "min", "product")
+nn: Any = torch.distributed.nn.functional  # untyped
 Tensor = torch.Tensor
 Call = Callable[[Tensor, str], Tensor]
 
@@ -45,7 +46,7 @@ def whole(x: Tensor) -> Tensor:
     return x.new_zeros(x.shape[0] * n(), *x.shape[1:])
 
 
-def written(call: Callable[[Tensor, Tensor], object], room: Callable[[Tensor], Tensor]) -> Tensor | Any:
+def written(call: Callable[[Tensor, Tensor], object], room: Callable[[Tensor], Tensor]) -> Call:
     """A call that writes into a buffer, as a function of its input."""
 
     def made(x: Tensor, _: str) -> Tensor:
@@ -211,7 +212,7 @@ def _gradient(full: str, call: Call) -> bool:
             if dist.get_rank() == rank:
                 expected.view(-1)[at] = column
     try:
-        (out * weights).sum().backward()
+        torch.autograd.backward((out * weights).sum())
     except RuntimeError:  # no backward
         return False
     return x.grad is not None and torch.allclose(x.grad, expected)
