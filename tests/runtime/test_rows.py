@@ -51,11 +51,13 @@ class Part:
 
 def drawn(kind: str, shape: tuple[int, ...], rank: int, seed: int, dtype: torch.dtype) -> torch.Tensor:
     """A tensor of small whole numbers: equal on all ranks for R and I, different ones for the others."""
-    generator = torch.Generator().manual_seed(1000 * seed + (0 if kind in ("R", "I") else rank + 1))
-    x = torch.randint(-3, 4, shape, generator=generator).to(torch.float64)
-    if dtype.is_complex:
-        x = torch.complex(x, torch.randint(-3, 4, shape, generator=generator).to(torch.float64))
-    return x.to(dtype)
+    generator = torch.Generator("cpu").manual_seed(1000 * seed + (0 if kind in ("R", "I") else rank + 1))
+
+    def numbers() -> torch.Tensor:
+        return torch.randint(-3, 4, shape, generator=generator, device="cpu").to(torch.float64)
+
+    x = torch.complex(numbers(), numbers()) if dtype.is_complex else numbers()
+    return x.to(torch.get_default_device(), dtype)
 
 
 def scattered(x: torch.Tensor) -> torch.Tensor:
