@@ -15,6 +15,7 @@ One line for each check and one JSON object at the end; exit status 0 where ever
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import os
 import sys
@@ -79,11 +80,18 @@ def step(arguments: list[torch.Tensor]) -> tuple[torch.Tensor, ...]:
     return (loss.detach(), *torch.autograd.grad(loss, arguments))
 
 
+def bound() -> spmd.Binding:
+    """All ranks as the axis tp."""
+    world = dist.group.WORLD
+    assert world is not None
+    return spmd.bind(TP, world)
+
+
 def graphs() -> dict[str, Any]:
     """A captured step, replayed on other numbers, against the eager one."""
-    with spmd.bind(TP, dist.group.WORLD):
+    with bound():
         arguments = leaves("cuda")
-        stream = torch.cuda.Stream()
+        stream: Any = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
             for _ in range(3):
@@ -103,7 +111,7 @@ def compiled(device: str) -> dict[str, Any]:
     """The step without a graph break, against the eager one."""
     if device == "cuda":
         torch.cuda.set_device(dist.get_rank() % torch.cuda.device_count())
-    with spmd.bind(TP, dist.group.WORLD):
+    with bound():
         arguments = leaves(device)
         backend = "inductor" if device == "cuda" else "aot_eager"
         made = torch.compile(mlp, fullgraph=True, backend=backend)
@@ -117,7 +125,7 @@ def compiled(device: str) -> dict[str, Any]:
 def costs(device: str, rounds: int) -> dict[str, Any]:
     """Ours against hand-written code, the fake backend moving nothing; the clock stops when the GPU has finished."""
     sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
-    import collectives as benchmark  # noqa: PLC0415
+    benchmark: Any = importlib.import_module("collectives")
 
     def clock() -> float:
         if device == "cuda":
