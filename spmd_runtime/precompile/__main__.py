@@ -125,9 +125,7 @@ def _verify(args: argparse.Namespace, argv: Sequence[str]) -> int:
         manifest, digest, private = archive.private_copy(args.artifact, archive.find_key(args.key_file), args.trust)
         shutil.rmtree(private, ignore_errors=True)
         report["digest"] = digest
-        built = {**manifest["fingerprint"]}
-        built |= {name: item.get("digest") or item["version"] for name, item in manifest["code"].items()}
-        here = {**fingerprint.environment(manifest["devices"]), **fingerprint.code_now(manifest["code"])}
+        built, here = fingerprint.built_items(manifest), fingerprint.items_now(manifest)
         fingerprint.compare(built, here, (), manifest["command"])
     except PrecompileError as error:
         report |= {"ok": False, "error": str(error)}

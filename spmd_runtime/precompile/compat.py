@@ -126,6 +126,18 @@ def triton_launch(options: Mapping[str, Any]) -> dict[str, Any]:
     return {**{k: v for k, v in options.items() if k not in ("kernel_idx", "constant_args_idx")}, **named}
 
 
+def module_of_operator(name: str) -> str:
+    """The Python module that has registered an operator such as ``my::op``, "" where that is not known."""
+    known = part("torch._library.custom_ops", "OPDEFS") or {}
+    return str(getattr(getattr(known.get(name), "_init_fn", None), "__module__", ""))
+
+
+def has_operator(name: str) -> bool:
+    """Whether an operator such as ``my::op`` is registered in this process."""
+    space, _, operator = name.partition("::")
+    return hasattr(getattr(torch.ops, space), operator)
+
+
 def sequence_number() -> int:
     """The number of the newest autograd node of this thread."""
     return int(part("torch.autograd", "_get_sequence_nr")()) - 1

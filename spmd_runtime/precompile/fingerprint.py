@@ -129,12 +129,32 @@ def _locate(name: str, item: Mapping[str, str]) -> str:
     return spec.origin if spec is not None and spec.origin else item["file"]
 
 
+def built_items(manifest: Mapping[str, Any]) -> Fingerprint:
+    """The items that an artifact was built with."""
+    code = {name: item.get("digest") or item["version"] for name, item in manifest["code"].items()}
+    return {**manifest["fingerprint"], **code}
+
+
+def items_now(manifest: Mapping[str, Any]) -> Fingerprint:
+    """The same items in this process."""
+    return {**environment(manifest["devices"]), **code_now(manifest["code"])}
+
+
+def mesh_items(sizes: Mapping[str, int]) -> Fingerprint:
+    """An item for each axis of a mesh."""
+    return {f"mesh.{name}": str(size) for name, size in sizes.items()}
+
+
 def compare(built: Mapping[str, str], here: Mapping[str, str], ignore: Iterable[str], rebuild: str) -> None:
     """Raise StaleArtifactError that names each differing item, both values, and the command to build anew."""
     skipped = set(ignore)
+    if sizes := sorted(name for name in skipped if name.startswith("mesh.")):
+        raise ValueError(
+            f"ignore={sizes}: the sizes of the mesh are compiled in and cannot differ; build for this mesh"
+        )
     names = [name for name in (*built, *(name for name in here if name not in built)) if name not in skipped]
     different: dict[str, tuple[object, object]] = {
-        name: (built.get(name, "(default)"), here.get(name, "(default)")) for name in names
+        name: (built.get(name, _absent(name)), here.get(name, _absent(name))) for name in names
         if built.get(name) != here.get(name)
     }  # fmt: skip
     if not different:
@@ -143,3 +163,7 @@ def compare(built: Mapping[str, str], here: Mapping[str, str], ignore: Iterable[
     lines += [f"  {name}: built with {old}, here {new}" for name, (old, new) in different.items()]
     lines.append(f"Build it anew: {rebuild}")
     raise StaleArtifactError("\n".join(lines), different)
+
+
+def _absent(name: str) -> str:
+    return "(default)" if name.startswith("inductor.") else "(none)"

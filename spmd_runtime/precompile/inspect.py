@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from spmd_runtime.precompile import archive
+from spmd_runtime.precompile import archive, fingerprint
 from spmd_runtime.precompile.errors import BrokenArtifactError
 
 Report = dict[str, Any]
@@ -43,8 +43,7 @@ def text(report: Report, folder: Path) -> str:
     for name, entry in report["variants"].items():
         lines += ["", *_variant(name, entry)]
     lines += ["", "fingerprint"]
-    lines += [f"  {name}: {value}" for name, value in report["fingerprint"].items()]
-    lines += [f"  {name}: {item.get('digest') or item['version']}" for name, item in report["code"].items()]
+    lines += [f"  {name}: {value}" for name, value in fingerprint.built_items(report).items()]
     return "\n".join(lines)
 
 
@@ -110,8 +109,7 @@ def diff(one: Path, other: Path) -> Report:
 
 def _flat(report: Report) -> dict[str, Any]:
     items: dict[str, Any] = {f"mesh.{axis}": size for axis, size in report["mesh"].items()}
-    items.update(report["fingerprint"])
-    items.update({name: item.get("digest") or item["version"] for name, item in report["code"].items()})
+    items.update(fingerprint.built_items(report))
     for name, entry in report["variants"].items():
         items[f"{name}: graph"] = entry["graph"][:16]
         items[f"{name}: operations"] = entry["operations"]

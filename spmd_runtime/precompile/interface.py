@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import torch.distributed as dist
 from torch.distributed.device_mesh import DeviceMesh
 
-from spmd_runtime.mesh import lookup, use_mesh
+from spmd_runtime.mesh import Bound, lookup, use_mesh
 from spmd_runtime.precompile import archive, builder, compat, fingerprint, peers
 from spmd_runtime.precompile import manifest as entries
 from spmd_runtime.precompile.errors import PrecompileError, StaleArtifactError
@@ -78,54 +77,95 @@ def load(
     """The compiled step in ``folder``, on this rank: nothing is traced or compiled.
 
     Every rank of ``mesh`` calls this; its axes are bound for good where they are not bound already.  Without ``mesh``
-    the bound axes are used, and digests are not compared between ranks.  ``trust="directory"`` loads an artifact
-    without a key.  ``variant`` picks one by name where several take the same inputs.  ``ignore`` names items of the
-    fingerprint that may differ.
+    the bound axes are used.  ``trust="directory"`` loads an artifact without a key.  ``variant`` picks one by name
+    where several take the same inputs.  ``ignore`` names items of the fingerprint that may differ (no mesh sizes:
+    they are compiled in).
 
-    Raises UntrustedArtifactError, BrokenArtifactError, StaleArtifactError, and PeerError where another rank did.
+    Raises UntrustedArtifactError, BrokenArtifactError, StaleArtifactError, and, where another rank could not load or
+    has another artifact, PeerError that names it (without ``mesh``, a rank that cannot load cannot say so).
     """
     compat.require()
     try:
-        manifest, digest, private = _verified(Path(folder), mesh, trust, key_file, ignore)
-    except PrecompileError:
+        step, digest, bound = _ready(Path(folder), mesh, trust, key_file, variant, ignore)
+    except Exception:  # whatever it is, the other ranks must not wait for this one
         if mesh is not None:
-            peers.exchange(None, mesh)
+            peers.exchange(None, mesh.get_all_groups(), torch.device(mesh.device_type))
         raise
-    if mesh is not None:
-        peers.exchange(digest, mesh)
-    groups = _bind(manifest["mesh"], mesh)
-    step = LoadedStep(_chosen(manifest["variants"], variant), private, groups)
-    step.prepare()
+    if bound and not compat.is_fake_world():
+        axes = list(bound.values())
+        peers.exchange(digest, mesh.get_all_groups() if mesh is not None else [a.group for a in axes], axes[0].device())
+    if mesh is not None and not _is_bound(bound):
+        use_mesh(mesh).keep()
     return step
 
 
-def _verified(
+def _ready(
     folder: Path,
     mesh: DeviceMesh | None,
     trust: str | None,
     key_file: str | os.PathLike[str] | None,
+    variant: str | None,
     ignore: Collection[str],
-) -> tuple[dict[str, Any], str, Path]:
-    """Manifest, digest and private copy of an artifact that is authentic, whole and made for here."""
+) -> tuple[LoadedStep, str, dict[str, Bound]]:
+    """The step of an artifact that is authentic, whole and made for here, its digest, and its axes."""
     manifest, digest, private = archive.private_copy(folder, archive.find_key(key_file), trust)
     atexit.register(shutil.rmtree, private, ignore_errors=True)
-    sizes = {name: str(size) for name, size in manifest["mesh"].items()}
-    here = _mesh_sizes(manifest["mesh"], mesh)
-    built = {f"mesh.{name}": size for name, size in sizes.items()}
-    now = {f"mesh.{name}": size for name, size in here.items()}
-    built |= manifest["fingerprint"]
-    now |= fingerprint.environment(manifest["devices"])
-    built |= {name: item.get("digest") or item["version"] for name, item in manifest["code"].items()}
-    now |= fingerprint.code_now(manifest["code"])
-    fingerprint.compare(built, now, ignore, manifest["command"])
-    _check_device(manifest["devices"])
-    return manifest, digest, private
+    files_are_needed = False
+    try:
+        axes = _axes(manifest["mesh"], mesh)
+        _check_fit(manifest, mesh, axes, ignore)
+        step = LoadedStep(_chosen(manifest["variants"], variant), private, {n: a.group for n, a in axes.items()})
+        step.revive()
+        files_are_needed = manifest["devices"] != ["cpu"]  # a GPU's binaries may be read at their first launch
+    finally:
+        if not files_are_needed:
+            shutil.rmtree(private, ignore_errors=True)
+    return step, digest, axes
 
 
-def _mesh_sizes(wanted: Mapping[str, int], mesh: DeviceMesh | None) -> dict[str, str]:
+def _axes(sizes: Mapping[str, int], mesh: DeviceMesh | None) -> dict[str, Bound]:
+    """The axes of ``mesh`` or, without one, those that are bound, under the names that the artifact has."""
     if mesh is None:
-        return {name: str(lookup(name).size) for name in wanted}
-    return {name: str(mesh.size(i)) for i, name in enumerate(mesh.mesh_dim_names or ())}
+        return {name: lookup(name) for name in sizes}
+    names = mesh.mesh_dim_names or ()
+    return {name: Bound(name, mesh.get_group(name)) for name in sizes if name in names}
+
+
+def _is_bound(axes: Mapping[str, Bound]) -> bool:
+    """Whether the axes are bound to these groups already."""
+    try:
+        return all(lookup(name).group is axis.group for name, axis in axes.items())
+    except LookupError:
+        return False
+
+
+def _check_fit(
+    manifest: Mapping[str, Any], mesh: DeviceMesh | None, axes: Mapping[str, Bound], ignore: Collection[str]
+) -> None:
+    """Raise StaleArtifactError unless the artifact was built for this mesh, machine and code."""
+    sizes = {name: axis.size for name, axis in axes.items()}
+    if mesh is not None:
+        sizes.update({name: mesh.size(i) for i, name in enumerate(mesh.mesh_dim_names or ())})
+    built = fingerprint.mesh_items(manifest["mesh"]) | fingerprint.built_items(manifest)
+    here = fingerprint.mesh_items(sizes) | fingerprint.items_now(manifest)
+    fingerprint.compare(built, here, ignore, manifest["command"])
+    _check_device(manifest["devices"])
+    _check_operators(
+        {name: module for one in manifest["variants"].values() for name, module in one["operators"].items()}
+    )
+
+
+def _check_operators(needed: Mapping[str, str]) -> None:
+    """Raise PrecompileError for operators that nothing in this process has registered."""
+    if any(name.startswith("spmd_runtime::") for name in needed):
+        import spmd_runtime.traced  # noqa: F401, PLC0415  # registers ours
+    missing = {name: module for name, module in needed.items() if not compat.has_operator(name)}
+    if missing:
+        said = ", ".join(f"{name} (of {module})" if module else name for name, module in missing.items())
+        raise PrecompileError(
+            f"the step uses operators that are not registered in this process: {said}; import the modules that "
+            "register them before load()"
+        )
 
 
 def _check_device(devices: list[str]) -> None:
@@ -136,20 +176,6 @@ def _check_device(devices: list[str]) -> None:
             "process: let every rank see its own GPU only, CUDA_VISIBLE_DEVICES=$LOCAL_RANK, and compute on cuda:0",
             {},
         )
-
-
-def _bind(sizes: Mapping[str, int], mesh: DeviceMesh | None) -> dict[str, dist.ProcessGroup]:
-    """The group of every axis, bound under the axis's name."""
-    if mesh is None:
-        return {name: lookup(name).group for name in sizes}
-    groups = {name: mesh.get_group(name) for name in sizes}
-    try:
-        bound = all(lookup(name).group is group for name, group in groups.items())
-    except LookupError:
-        bound = False
-    if not bound:
-        use_mesh(mesh).keep()
-    return groups
 
 
 def _chosen(found: Mapping[str, Any], name: str | None) -> list[entries.Variant]:

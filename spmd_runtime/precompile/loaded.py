@@ -46,10 +46,10 @@ class LoadedStep:
                 )
         return runner.run(leaves)
 
-    def prepare(self) -> None:
-        """Revive what is compiled, where there is no choice to wait for."""
-        if len(self._runners) == 1:
-            self._current.revive()
+    def revive(self) -> None:
+        """Have all variants ready to run; after that their files are not needed."""
+        for runner in self._runners:
+            runner.revive()
 
     def _choose(self, leaves: list[Any], tree: pytree.TreeSpec) -> Runner:
         """The variant that the inputs fit, the one of the last call first."""

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
+from spmd_runtime.precompile import compat
 from spmd_runtime.precompile.agreement import digest, value_text
 from spmd_runtime.precompile.capture import Captured
 from spmd_runtime.precompile.provenance import origin_of
@@ -15,6 +16,7 @@ from spmd_runtime.precompile.specs import Leaf, Signature, TensorSpec, dump_tree
 
 _GROUPED = "_c10d_functional"
 _WAIT = "wait_tensor"
+_TORCHS = frozenset({"aten", "prims", "prim", _GROUPED, "_dtensor"})  # namespaces that are there with torch
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,15 @@ def describe(captured: Captured, ranges: dict[str, tuple[int, int]], mesh: dict[
         "graph": digest(captured),
         "operations": len(captured.nodes()),
         "collectives": collectives(captured, mesh),
+        "operators": operators(captured),
     }
+
+
+def operators(captured: Captured) -> dict[str, str]:
+    """The operators that torch does not bring itself, each with the module that registers it ("" if unknown)."""
+    names = {node.target.name() for node in captured.nodes() if hasattr(node.target, "_schema")}  # type: ignore[union-attr]
+    own = sorted({name.partition(".")[0] for name in names if name.partition("::")[0] not in _TORCHS})
+    return {name: compat.module_of_operator(name) for name in own}
 
 
 def collectives(captured: Captured, mesh: dict[str, int]) -> list[dict[str, Any]]:

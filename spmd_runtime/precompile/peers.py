@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 import torch.distributed as dist
-from torch.distributed.device_mesh import DeviceMesh
 
 from spmd_runtime.precompile.errors import PeerError
 
-_BYTES = 32  # of a SHA-256
-_BROKEN = bytes(_BYTES)
+_DIGEST = 32  # bytes of a SHA-256
+_RANK = 8
+_BROKEN = bytes(_DIGEST)
 
 
-def exchange(digest: str | None, mesh: DeviceMesh) -> None:
-    """Compare the artifact's digest over all ranks of the mesh, which all call this; None: this rank could not load.
+def exchange(digest: str | None, groups: Sequence[dist.ProcessGroup], device: torch.device) -> None:
+    """Compare the artifact's digest over all ranks of the mesh that ``groups``, one for each axis, span.
 
-    Raises PeerError that names the rank with another artifact, or the one that has none.
+    All of them call this; None: this rank could not load.  Raises PeerError that names the rank with another artifact,
+    or the one that has none.
     """
     mine = bytes.fromhex(digest) if digest is not None else _BROKEN
-    table = torch.tensor(list(mine), dtype=torch.uint8, device=mesh.device_type)
-    for dim in reversed(range(mesh.ndim)):  # after the last dim, every rank has the table of all
-        table = _gather(table, mesh.get_group(dim))
+    row = mine + dist.get_rank().to_bytes(_RANK, "big")
+    table = torch.tensor(list(row), dtype=torch.uint8, device=device)
+    for group in groups:  # after the last axis, every rank has the rows of all
+        table = _gather(table, group)
     if digest is not None:
-        _compare([bytes(row) for row in table.view(-1, _BYTES).tolist()], mine, mesh.mesh.flatten().tolist())
+        rows = [bytes(found) for found in table.view(-1, len(row)).tolist()]
+        _compare({int.from_bytes(found[_DIGEST:], "big"): found[:_DIGEST] for found in rows}, mine)
 
 
 def _gather(x: torch.Tensor, group: dist.ProcessGroup) -> torch.Tensor:
@@ -31,17 +36,17 @@ def _gather(x: torch.Tensor, group: dist.ProcessGroup) -> torch.Tensor:
     return torch.cat(parts)
 
 
-def _compare(rows: list[bytes], mine: bytes, ranks: list[int]) -> None:
-    broken = [rank for rank, row in zip(ranks, rows, strict=True) if row == _BROKEN]
+def _compare(found: dict[int, bytes], mine: bytes) -> None:
+    broken = sorted(rank for rank, digest in found.items() if digest == _BROKEN)
     if broken:
         raise PeerError(f"{_ranks(broken)} could not load the artifact; the error is there")
-    common = max(rows, key=lambda row: (rows.count(row), row == rows[0]))
-    odd = [rank for rank, row in zip(ranks, rows, strict=True) if row != common]
+    digests = list(found.values())
+    common = max(digests, key=lambda digest: (digests.count(digest), digest == found[min(found)]))
+    odd = sorted(rank for rank, digest in found.items() if digest != common)
     if odd:
-        other = rows[ranks.index(odd[0])].hex()[:12]
         raise PeerError(
-            f"the ranks have different artifacts: {_ranks(odd)} has {other}, the others have {common.hex()[:12]}; "
-            f"this rank has {mine.hex()[:12]}; give all ranks the same directory"
+            f"the ranks have different artifacts: {_ranks(odd)} has {found[odd[0]].hex()[:12]}, the others have "
+            f"{common.hex()[:12]}; this rank has {mine.hex()[:12]}; give all ranks the same directory"
         )
 
 

@@ -9,6 +9,7 @@ import re
 import shutil
 import signal
 import stat
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -149,8 +150,12 @@ def test_keys(signed: Path, plain: Path, tmp_path: Path, monkeypatch: pytest.Mon
     key, short = tmp_path / "key", tmp_path / "short"
     key.write_text(KEY)
     short.write_text("dev")
+    private = tmp_path / "private"
+    private.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(private))
     with fake_world(MESH):
         load(signed, key_file=key)
+        assert not list(private.iterdir())  # the private copy is gone once it is linked
         monkeypatch.setenv(archive.KEY_VARIABLE, KEY)
         load(signed)
     monkeypatch.setenv(archive.KEY_VARIABLE, KEY + "another")
@@ -248,6 +253,8 @@ def test_another_mesh_is_refused(plain: Path) -> None:
         pytest.raises(StaleArtifactError, match=r"mesh.tp: built with 2, here 4"),
     ):
         load(plain, trust="directory")
+    with fake_world({"tp": 4}), pytest.raises(ValueError, match="compiled in"):
+        load(plain, trust="directory", ignore=["mesh.tp"])
 
 
 def _killed_build(out: Path, where: tuple[Any, str]) -> None:
@@ -268,7 +275,9 @@ def test_a_killed_build_leaves_nothing_that_loads(tmp_path: Path, where: tuple[A
         child = multiprocessing.get_context("fork").Process(target=_killed_build, args=(out, where))
         child.start()
         child.join(120)
-    assert child.exitcode == -signal.SIGKILL
+        ended = not child.is_alive()
+        child.kill()
+    assert ended and child.exitcode == -signal.SIGKILL
     assert not out.exists()
     left = list(tmp_path.iterdir())
     assert len(left) == 1 and left[0].name.startswith(".step.building-")
@@ -302,6 +311,7 @@ def test_concurrent_builds_and_loads_do_not_disturb_each_other(tmp_path: Path) -
         shutil.rmtree(private)
     for builder in builders:
         builder.join(60)
+        builder.kill()
         assert builder.exitcode == 0
     assert len(seen) > 1
     assert [path.name for path in tmp_path.iterdir()] == ["step"]

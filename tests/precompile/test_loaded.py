@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 import torch
@@ -13,7 +15,7 @@ from torch.distributed.device_mesh import init_device_mesh
 
 from spmd_runtime import TP, use_mesh
 from spmd_runtime.mesh import lookup
-from spmd_runtime.precompile import InputError, PeerError, PrecompileError, fake_world, load, precompile
+from spmd_runtime.precompile import InputError, PeerError, PrecompileError, compat, fake_world, load, precompile
 from tests.precompile import tiny, tripwires
 from tests.precompile.ranks import TRUST, difference
 from tests.runtime import gloo
@@ -153,7 +155,7 @@ def run_peers(folders: list[str]) -> str:
     """The error that this rank gets when each loads its own directory."""
     try:
         load(folders[dist.get_rank()], mesh_of(len(folders)), trust=TRUST)
-    except PrecompileError as error:
+    except (PrecompileError, OSError) as error:
         return f"{type(error).__name__}: {error}"
     return "loaded"
 
@@ -174,6 +176,46 @@ def test_a_rank_that_cannot_load_is_named_to_the_others(plain: Path, tmp_path: P
     errors = gloo.run(run_peers, 2, [str(plain), str(broken)], timeout=TIMEOUT)
     assert errors[0].startswith(PeerError.__name__) and "rank 1 could not load" in errors[0]
     assert errors[1].startswith("BrokenArtifactError")
+
+
+def run_failing(folder: str) -> str:
+    """The error of each rank where one runs out of disk while loading."""
+    failing = mock.patch.object(Path, "write_bytes", side_effect=OSError("No space left on device"))
+    with failing if dist.get_rank() == 1 else contextlib.nullcontext():
+        return run_peers([folder, folder])
+
+
+def test_a_rank_that_fails_for_any_reason_does_not_keep_the_others_waiting(plain: Path) -> None:
+    errors = gloo.run(run_failing, 2, str(plain), timeout=TIMEOUT)
+    assert errors[0].startswith(PeerError.__name__) and "rank 1 could not load" in errors[0]
+    assert errors[1] == "OSError: No space left on device"
+
+
+def run_bound(folders: list[str]) -> str:
+    """Like :func:`run_peers` with axes that are bound already and no mesh given."""
+    with use_mesh(mesh_of(len(folders))):
+        try:
+            load(folders[dist.get_rank()], trust=TRUST)
+        except PrecompileError as error:
+            return f"{type(error).__name__}: {error}"
+    return "loaded"
+
+
+def test_without_a_mesh_the_bound_axes_compare_their_artifacts(plain: Path, signed: Path) -> None:
+    assert gloo.run(run_bound, 2, [str(plain), str(plain)], timeout=TIMEOUT) == ["loaded", "loaded"]
+    if plain.joinpath("manifest.json").read_bytes() != signed.joinpath("manifest.json").read_bytes():
+        for error in gloo.run(run_bound, 2, [str(plain), str(signed)], timeout=TIMEOUT):
+            assert error.startswith(PeerError.__name__) and "rank 1 has" in error
+
+
+def test_an_operator_that_nothing_registers_is_named_with_its_module(plain: Path) -> None:
+    """The loading process has not run the user's code; ours is there without it."""
+    with (
+        fake_world({"tp": 2}),
+        mock.patch.object(compat, "has_operator", return_value=False),
+        pytest.raises(PrecompileError, match=r"::axis_index \(of spmd_runtime.traced\); import the modules"),
+    ):
+        load(plain, trust=TRUST)
 
 
 def test_a_modules_method_takes_its_parameters_and_buffers(tmp_path: Path, cache: Path) -> None:
