@@ -29,8 +29,10 @@ def pos(*shape: int) -> Tensor:
 
 
 def whole(*shape: int) -> Tensor:
-    """Small whole numbers, zeros among them, as floats."""
-    return torch.randint(-1, 2, shape, generator=_generator).double()
+    """Small whole numbers, a zero and a one among them, as floats."""
+    x = torch.randint(-1, 2, shape, generator=_generator).double()
+    x.view(-1)[0], x.view(-1)[-1] = 0, 1
+    return x
 
 
 def i(*values: int) -> Tensor:
@@ -102,6 +104,7 @@ def _elementwise() -> Iterator[Row]:
     for name in (
         "eq",
         "ne",
+        "not_equal",
         "isclose",
         "logical_and",
         "logical_or",
@@ -115,6 +118,10 @@ def _elementwise() -> Iterator[Row]:
         yield f"Tensor.{name}", (whole(6), whole(6)), {}
         if name != "isclose":
             yield f"Tensor.{name}_", (whole(6), whole(6)), {}
+        if name.startswith("logical"):
+            # Of floats V has other values, but no other zeros.
+            yield f"Tensor.{name}", (whole(24).long(), whole(24).long()), {}
+            yield f"Tensor.{name}_", (whole(24).long(), whole(24).long()), {}
     special = torch.tensor([1.0, float("nan"), float("inf"), -float("inf")], dtype=torch.float64)
     for name in ("isnan", "isinf", "isfinite", "isposinf", "isneginf", "nan_to_num"):
         yield f"torch.{name}", (special,), {}
@@ -122,6 +129,8 @@ def _elementwise() -> Iterator[Row]:
     yield "torch.isreal", (torch.complex(t(4), whole(4)),), {}
     yield "torch.isin", (whole(6), whole(2)), {}
     yield "torch.logical_not", (whole(6),), {}
+    yield "Tensor.logical_not_", (whole(6),), {}
+    yield "Tensor.bool", (whole(6),), {}
     yield "torch.where", (b(6), t(6), t(6)), {}
     yield "torch.where", (b(6), t(6), 0.0), {}
     yield "torch.where", (b(6), t(6), 1.0), {}
@@ -174,7 +183,10 @@ def _reductions() -> Iterator[Row]:
     yield "torch.searchsorted", (torch.tensor([-1.0, 0.0, 1.0], dtype=torch.float64), t(5)), {}
     yield "torch.cdist", (t(2, 3), t(4, 3)), {}
     yield "torch.cosine_similarity", (t(2, 3), t(2, 3)), {}
-    yield "torch.quantile", (t(7), 0.4), {}
+    for name in ("quantile", "nanquantile"):
+        yield f"torch.{name}", (t(7), 0.4), {}
+        yield f"torch.{name}", (t(7), pos(2)), {}
+        yield f"Tensor.{name}", (t(3, 4), pos(2), 1), {}
     yield "torch.histc", (t(7),), {"bins": 4, "min": -1, "max": 1}
 
 
