@@ -39,6 +39,7 @@ from spmd_mypy.hooks.collectives import Collectives
 from spmd_mypy.hooks.configurations import Flags
 from spmd_mypy.hooks.flow_table import FlowTable
 from spmd_mypy.hooks.gradients import Gradients
+from spmd_mypy.hooks.held import Held
 from spmd_mypy.hooks.inference import FunctionSigHook, Inference
 from spmd_mypy.hooks.module_table import ModuleTable
 from spmd_mypy.hooks.operations import Operations
@@ -89,6 +90,7 @@ class Dispatch:
         self.strict = Strict(self.bench)
         self.flags = Flags(config.flags)
         self.inference = Inference(lookup)
+        self.held = Held(self.bench, lookup, self._known_function, self.modules.modules.parent)
         self._functions: dict[str, FunctionHook | None] = self._named_functions()
         self._methods: dict[str, MethodHook | None] = {
             "torch._tensor.Tensor.backward": self._guard(self.gradients.backward),
@@ -200,10 +202,7 @@ class Dispatch:
 
     def get_function_hook(self, fullname: str) -> FunctionHook | None:
         """Functions: collectives, torch's operations, Python's own."""
-        table = self._functions
-        if fullname not in table:
-            table[fullname] = self._watched(fullname, self._operation(fullname))
-        hook = table[fullname] or self._own(fullname)
+        hook = self._known_function(fullname) or self._own(fullname)
         if hook is not None or self.bench.watcher.watching or self._mypys.get_function_hook(fullname) is not None:
             return hook
         return self._guard(default_of)  # only to put the watcher in place
@@ -245,7 +244,7 @@ class Dispatch:
         table = self._methods
         if fullname not in table:
             table[fullname] = self._watched(fullname, self._method(fullname))
-        return table[fullname]
+        return table[fullname] or self._variable(fullname)
 
     def get_attribute_hook(self, fullname: str) -> AttributeHook | None:
         """Properties of tensors."""
@@ -257,13 +256,30 @@ class Dispatch:
         return table[fullname]
 
     def _own(self, fullname: str) -> FunctionHook | None:
-        """The project's own operations; looked up anew each time, since the daemon sees decorators come and go."""
-        own = None if fullname.startswith(_NOT_OURS) else self.own.hook(fullname)
-        return None if own is None else self._guard(own)
+        """What the project defines; looked up anew each time, since the daemon sees definitions come and go."""
+        if fullname.startswith(_NOT_OURS):
+            return None
+        own = self.own.hook(fullname)
+        if own is None:
+            return self._variable(fullname)
+        return self._guard(own)
+
+    def _variable(self, fullname: str) -> Callable[[Any], Type] | None:
+        hook = None if fullname.startswith(_NOT_OURS) else self.held.named(fullname)
+        return None if hook is None else self._guard(hook)
+
+    def _known_function(self, fullname: str) -> FunctionHook | None:
+        """The handler of a function that is called by another name."""
+        table = self._functions
+        if fullname not in table:
+            table[fullname] = self._watched(fullname, self._operation(fullname))
+        return table[fullname]
 
     # ---- torch's operations
 
     def _operation(self, fullname: str) -> FunctionHook | None:
+        if "." not in fullname:  # a local variable, or a method through ``super()``
+            return self._guard(self.held.unnamed)
         if not fullname.startswith(("torch.", *_PYTHON_MODULES)) and fullname not in _BUILTINS:
             return None
         if fullname.startswith(STOCK):  # a module is constructed, not called

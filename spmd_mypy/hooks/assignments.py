@@ -23,6 +23,14 @@ if TYPE_CHECKING:
     from spmd_mypy.hooks.base import Workbench
 
 
+def refilled(bench: Workbench, api: Any, error: Any) -> None:
+    """Give the attribute whose assignment mypy's ``error`` is about the type of what is assigned."""
+    for target, value in bench.scopes.around(api).stores if api is not None else ():
+        new = compat.stored_type(api, value)
+        if (value.line, value.column) == (error.line, error.column) and new is not None:
+            compat.assigned(api, target, new)
+
+
 def follow(bench: Workbench, api: Any, error: Any) -> bool:
     """Whether mypy's ``error`` is about such an assignment; then its target has its new type."""
     if api is None:

@@ -48,8 +48,20 @@ class Workbench:
         if tree is None:
             return False
         if tree is not self._tree or tree.imports is not self._imports:
-            self._tree, self._imports, self._uses_spmd = tree, tree.imports, _imports_spmd(tree)
+            self._tree, self._imports, self._uses_spmd = tree, tree.imports, self.imports_spmd(tree)
         return self._uses_spmd
+
+    @staticmethod
+    def imports_spmd(tree: MypyFile) -> bool:
+        """Whether a module imports SPMD types."""
+        for node in tree.imports:
+            if isinstance(node, Import) and any(_is_ours(name) for name, _ in node.ids):
+                return True
+            if isinstance(node, ImportFrom | ImportAll) and _is_ours(node.id):
+                return True
+        return any(
+            symbol.node is not None and symbol.node.fullname.startswith(f"{RUNTIME}.") for symbol in tree.names.values()
+        )
 
     def gradients_on(self, api: Any, context: Context) -> bool:
         """Whether gradients flow where ``context`` stands."""
@@ -71,6 +83,10 @@ class Workbench:
     def follow(self, error: Any) -> bool:
         """Whether an assignment that mypy complains of gives something undeclared a new type, which it has then."""
         return assignments.follow(self, self.api, error)
+
+    def refilled(self, error: Any) -> None:
+        """An attribute is assigned a container of other elements, which it holds from then on."""
+        assignments.refilled(self, self.api, error)
 
     # ---- errors
 
@@ -99,17 +115,6 @@ class Workbench:
     def axis(self, index: int) -> str:
         """The class name of an axis, for messages."""
         return self.config.axes[index].cls
-
-
-def _imports_spmd(tree: MypyFile) -> bool:
-    for node in tree.imports:
-        if isinstance(node, Import) and any(_is_ours(name) for name, _ in node.ids):
-            return True
-        if isinstance(node, ImportFrom | ImportAll) and _is_ours(node.id):
-            return True
-    return any(
-        symbol.node is not None and symbol.node.fullname.startswith(f"{RUNTIME}.") for symbol in tree.names.values()
-    )
 
 
 def _is_ours(module: str) -> bool:

@@ -34,6 +34,7 @@ _CODES: Final[dict[str, ErrorCode]] = {
     "typeddict-item": codes.ASSIGN,
 }
 _QUOTED: Final = re.compile(r'"([^"]*)"')
+_CONTAINERS: Final = re.compile(r'has type "(ModuleList|ModuleDict|Sequential|ParameterList|ParameterDict)\[')
 _REDEFINE: Final = (
     'set "allow_redefinition = true" in the mypy configuration to let a name take a new type when it is re-assigned, '
     "or use a new name"
@@ -169,6 +170,9 @@ class Flow(Protocol):
     def follow(self, error: Any) -> bool:
         """Whether an assignment gives something undeclared a new type, which it has from then on."""
 
+    def refilled(self, error: Any) -> None:
+        """An attribute is assigned a container of other elements, which it holds from then on."""
+
 
 class Boundaries:
     """The error filter: ``keep(file, error)`` edits an error in place, or returns True to drop it."""
@@ -212,7 +216,7 @@ class Boundaries:
         parent = getattr(error, "parent_error", None)
         if self._dropped is not None and (parent is self._dropped or self._explains(error)):
             return True
-        for step in (self._overload, self._nominal, self._type_variable, _shard_in_alias):
+        for step in (self._overload, self._nominal, self._type_variable, self._refilled, _shard_in_alias):
             verdict = step(file, error)
             if verdict is not None:
                 return verdict
@@ -240,6 +244,16 @@ class Boundaries:
         verdict = nominal.keep(file, error)
         self._dropped = error if verdict else self._dropped
         return verdict
+
+    def _refilled(self, file: str, error: Any) -> bool | None:
+        """``model.layers = nn.ModuleList([Other()])``: nobody has declared of what the container is."""
+        types = _CONTAINERS.findall(error.message) if error.code is not None and error.code.code == "assignment" else []
+        if len(types) != 2 or types[0] != types[1]:
+            return None
+        self._dropped = error
+        if self._flow is not None:
+            self._flow.refilled(error)
+        return True
 
     @staticmethod
     def _type_variable(file: str, error: Any) -> bool | None:

@@ -151,7 +151,7 @@ class Containers:
         every = [*found.types, *later.types]
         if not every or not found.known or not later.known:
             return default
-        element = self._common(every)
+        element = self.common(every)
         if element is None:
             element = default.args[0] if default.args else None
         if element is None:
@@ -168,8 +168,8 @@ class Containers:
         return found
 
     @staticmethod
-    def _common(types: list[Type]) -> Type | None:
-        """One type for all elements; None where they do not do the same, so that a loop over them tells nothing."""
+    def common(types: list[Type]) -> Type | None:
+        """One type for all elements of a container; None where they do not do the same: a loop then tells nothing."""
         first = module_of(types[0])
         if first is None:
             return make_simplified_union(types)
@@ -221,7 +221,7 @@ class Containers:
                 return _with_positions(container, {})
             bounds.append(value)
         chosen = known[slice(*bounds)]
-        element = self._common(chosen) if chosen else None
+        element = self.common(chosen) if chosen else None
         result = container.copy_modified(args=[element]) if element is not None else container
         return _with_positions(result, {str(i): t for i, t in enumerate(chosen)})
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -202,10 +202,15 @@ def later_elements(api: Any, made_at: Context) -> Elements:
     scope: Node = function
     if isinstance(variable, MemberExpr) and function.info and isinstance(function.info.defn, ClassDef):
         scope = function.info.defn.defs
+    return put_in(scope, variable)
+
+
+def put_in(scope: Node, variable: Expression) -> Elements:
+    """The modules that the functions in ``scope`` put into the container ``variable``; mypy need not have seen them."""
     found = Elements()
     for inside in (node for node in walk(scope) if isinstance(node, FuncDef)):
         for value, many in _additions(inside, variable):
-            found.extend(_each(value, inside) if many else _constructed(value, inside))
+            found.extend(each(value, inside) if many else constructed(value, inside))
         if any(_removes(node, variable) for node in walk(inside)):
             found.fixed = False
     return found
@@ -263,14 +268,17 @@ def _removes(node: Node, variable: Expression) -> bool:
     return isinstance(callee, MemberExpr) and callee.name in _REMOVES and _same_variable(variable, callee.expr)
 
 
-def _each(iterable: Expression, function: FuncDef) -> Elements:
+def each(iterable: Expression | Sequence[Expression], function: FuncDef) -> Elements:
+    """The modules in a display or a comprehension; ``function`` is the one that it stands in."""
     if isinstance(iterable, ListExpr | TupleExpr):
-        return _joined(_constructed(item, function) for item in iterable.items)
+        iterable = iterable.items
+    if not isinstance(iterable, Expression):
+        return _joined(constructed(item, function) for item in iterable)
     element = _comprehended(iterable)
-    return _constructed(element, function) if element is not None else Elements.unknown()
+    return constructed(element, function) if element is not None else Elements.unknown()
 
 
-def _constructed(expression: Expression, function: FuncDef) -> Elements:
+def constructed(expression: Expression, function: FuncDef) -> Elements:
     """The class that ``expression`` constructs; a local name stands for what is assigned to it."""
     if isinstance(expression, CallExpr) and isinstance(expression.callee, RefExpr):
         info = expression.callee.node
@@ -278,7 +286,7 @@ def _constructed(expression: Expression, function: FuncDef) -> Elements:
             any_ = AnyType(TypeOfAny.special_form)
             return Elements.many(Instance(info, [any_] * len(info.defn.type_vars)))
     if isinstance(expression, ConditionalExpr):
-        return _joined(_constructed(side, function) for side in (expression.if_expr, expression.else_expr))
+        return _joined(constructed(side, function) for side in (expression.if_expr, expression.else_expr))
     if isinstance(expression, NameExpr) and isinstance(expression.node, Var):
         return _named(expression, expression.node, function)
     return Elements.unknown()
@@ -298,4 +306,4 @@ def _named(name: NameExpr, variable: Var, function: FuncDef) -> Elements:
                 return Elements.unknown()
     if not values or any(isinstance(value, NameExpr) for value in values):
         return Elements.unknown()
-    return _joined(_constructed(value, function) for value in values)
+    return _joined(constructed(value, function) for value in values)

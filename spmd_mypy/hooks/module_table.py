@@ -16,10 +16,11 @@ from spmd_mypy.hooks.autograd import Functions
 from spmd_mypy.hooks.base import Workbench
 from spmd_mypy.hooks.callables import Callables
 from spmd_mypy.hooks.containers import CONTAINERS, Containers, make_container
+from spmd_mypy.hooks.declared import Declared
 from spmd_mypy.hooks.modules import WRAPPERS, Modules
 from spmd_mypy.hooks.operations import Operations
 from spmd_mypy.hooks.registered import Registered
-from spmd_mypy.hooks.signatures import is_function
+from spmd_mypy.hooks.signatures import is_function, is_module
 from spmd_mypy.hooks.typed import Typed
 
 _FUNCTORCH: Final = "torch._functorch.apis"
@@ -36,6 +37,7 @@ class ModuleTable:
         self.registered = Registered(bench)
         self.autograd = Functions(bench)
         self.typed = Typed(bench)
+        self.declared = Declared(bench)
 
     def functions(self) -> dict[str, Callable[[Any], Type]]:
         """Functions and constructors by full name."""
@@ -97,5 +99,9 @@ class ModuleTable:
         """The handler for classes derived from the class ``fullname``."""
         if fullname == FUNCTION:
             return self.autograd.checked
+        if fullname == MODULE:
+            return self.declared.made
         info: TypeInfo | None = self.bench.layouts.info(fullname)
-        return self.autograd.checked if info is not None and info.mro and is_function(info) else None
+        if info is None or not info.mro:
+            return None
+        return self.autograd.checked if is_function(info) else self.declared.made if is_module(info) else None

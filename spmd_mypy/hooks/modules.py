@@ -9,18 +9,20 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from mypy.nodes import SYMBOL_FUNCBASE_TYPES, Context, Decorator, TypeInfo
+from mypy.nodes import SYMBOL_FUNCBASE_TYPES, CallExpr, Context, Decorator, SuperExpr, TypeInfo
 from mypy.plugin import AttributeContext, FunctionContext, MethodContext
 from mypy.types import AnyType, CallableType, Instance, NoneType, Type, get_proper_type
+from mypy.typevars import fill_typevars
 
 from spmd_mypy import compat
-from spmd_mypy.hooks.arguments import Operand, operands
+from spmd_mypy.hooks.arguments import AnyCall, Operand, operands
 from spmd_mypy.hooks.base import Workbench
 from spmd_mypy.hooks.containers import Containers
 from spmd_mypy.hooks.operations import Operations, Site
 from spmd_mypy.hooks.signatures import (
     forward_owner,
     has_variables,
+    is_module,
     mentions_layout,
     module_of,
     stock_operation,
@@ -113,8 +115,23 @@ class Modules:
         if self.containers.is_sequential(receiver):
             return self.containers.through(receiver, ctx)
         op = stock_operation(receiver.type)
-        if op is None:
+        return ctx.default_return_type if op is None else self._stock(receiver, op, ctx)
+
+    def parent(self, ctx: FunctionContext) -> Type:
+        """``super().forward(x)`` in a class derived from a stock module: with the parameters that the class has."""
+        callee = ctx.context.callee if isinstance(ctx.context, CallExpr) else None
+        info = callee.info if isinstance(callee, SuperExpr) else None
+        if not isinstance(callee, SuperExpr) or info is None or not is_module(info):
             return ctx.default_return_type
+        # ``super().__call__`` runs the object's own ``forward``.
+        op = stock_operation(info, info.mro[callee.name == "forward" :])
+        receiver = fill_typevars(info)
+        if op is None or callee.name not in ("forward", "__call__") or not isinstance(receiver, Instance):
+            return ctx.default_return_type
+        return self._stock(receiver, op, ctx)
+
+    def _stock(self, receiver: Instance, op: str, ctx: AnyCall) -> Type:
+        """The operation ``op`` on the call's arguments and the parameters of ``receiver``."""
         found, options = operands(op, ctx)
         own, absent = self._parameters(ctx.api, receiver, op, ctx.context)
         if not any(has_layout(o.type) for o in (*found, *own)) and not self.bench.uses_spmd(ctx.api):

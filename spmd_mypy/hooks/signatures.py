@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from mypy.nodes import Decorator, OverloadedFuncDef, TypeInfo, Var
@@ -69,9 +69,12 @@ def module_of(t: Type) -> Instance | None:
     return t if isinstance(t, Instance) and is_module(t.type) else None
 
 
-def forward_owner(info: TypeInfo) -> TypeInfo | None:
-    """The class whose ``forward`` runs when an instance of ``info`` is called; None where nobody wrote one."""
-    for base in info.mro:
+def forward_owner(info: TypeInfo, mro: Sequence[TypeInfo] | None = None) -> TypeInfo | None:
+    """The class whose ``forward`` runs when an instance of ``info`` is called; None where nobody wrote one.
+
+    ``mro`` is where to look if that is not ``info``'s own.
+    """
+    for base in info.mro if mro is None else mro:
         if base.fullname == MODULE:
             return None
         if "forward" in base.names:
@@ -90,9 +93,12 @@ def written_forward(info: TypeInfo) -> Type | None:
     return node.type if isinstance(node, Var) or hasattr(node, "type") else None  # type: ignore[union-attr]
 
 
-def stock_operation(info: TypeInfo) -> str | None:
-    """The rules' name of what a stock module of torch does (``torch.nn.Linear``), None for other modules."""
-    owner = forward_owner(info)
+def stock_operation(info: TypeInfo, mro: Sequence[TypeInfo] | None = None) -> str | None:
+    """The rules' name of what a stock module of torch does (``torch.nn.Linear``), None for other modules.
+
+    ``mro`` is where to look for ``forward`` if that is not ``info``'s own: behind the class, through ``super()``.
+    """
+    owner = forward_owner(info, mro)
     if owner is None or not owner.fullname.startswith(STOCK):
         return None
     for base in info.mro:

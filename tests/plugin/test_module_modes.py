@@ -20,6 +20,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 import torch
+import torch.nn.functional as F
 from torch import nn
 import spmd_runtime as spmd
 from spmd_runtime import TP, P, R, Tensor, V, all_reduce, convert
@@ -37,8 +38,12 @@ class Join(nn.Module):
         return all_reduce(x, TP, dst=R)
 
 class Model(nn.Module):
+    opened: nn.ModuleList
+
     def __init__(self) -> None:
         super().__init__()
+        self.opened = nn.ModuleList([Split(), Split()])
+        self.act = F.gelu
         self.blocks = nn.ModuleList([Block() for _ in range(3)])
         self.pair = nn.ModuleList([Split(), Join()])
         self.sequence = nn.Sequential(Split(), Join())
@@ -48,6 +53,8 @@ class Model(nn.Module):
         self.later = nn.ModuleList()
         for _ in range(3):
             self.later.append(Split())
+
+activation = torch.relu
 
 class Reduce(torch.autograd.Function):
     @staticmethod
@@ -73,7 +80,7 @@ def cast(x: Tensor[R[TP]]) -> Tensor[P[TP]]:
 USER = """
 from __future__ import annotations
 import torch.nn.functional as F
-from library import Model, Reduce, cached, cast, reduce
+from library import Model, Reduce, activation, cached, cast, reduce
 from spmd_runtime import TP, P, R, Tensor, V
 
 class Sub(Model):
@@ -96,6 +103,13 @@ def use(m: Model, s: Sub, r: Tensor[R[TP]], p: Tensor[P[TP]]) -> None:
     for layer in m.later:
         reveal_type(layer(r))  # R: Tensor[P[TP]]
         layer(p)  # E: spmd-arg
+    for layer in m.opened:
+        reveal_type(layer(r))  # R: Tensor[P[TP]]
+        layer(p)  # E: spmd-arg
+    m.act(p)  # E: spmd-partial
+    s.act(p)  # E: spmd-partial
+    reveal_type(s.act(r))  # R: Tensor[R[TP]]
+    activation(p)  # E: spmd-partial
     reveal_type(Reduce.apply(p))  # R: Tensor[R[TP]]
     Reduce.apply(r)  # E: spmd-arg
     reveal_type(reduce(p))  # R: Tensor[R[TP]]
@@ -108,6 +122,9 @@ def use(m: Model, s: Sub, r: Tensor[R[TP]], p: Tensor[P[TP]]) -> None:
 
 # An edit of the library, and what it changes where it is used.
 EDITS = [
+    ("self.act = F.gelu", "self.act = torch.neg", 2),
+    ("activation = torch.relu", "activation = torch.neg", 1),
+    ("self.opened = nn.ModuleList([Split(), Split()])", "self.opened = nn.ModuleList([Block(), Block()])", 1),
     ("self.pair = nn.ModuleList([Split(), Join()])", "self.pair = nn.ModuleList([Join(), Split()])", 2),
     ("weight=V[TP], bias=V[TP])", "weight=P[TP], bias=P[TP])", 2),
     ("            self.later.append(Split())", "            self.later.append(Block())", 1),

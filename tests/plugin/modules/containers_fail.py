@@ -23,6 +23,19 @@ class Join(nn.Module):
         return all_reduce(x, TP, dst=R)
 
 
+class Open(nn.Module):
+    layers: nn.ModuleList
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList([Split() for _ in range(2)])
+
+    def forward(self, x: Tensor[R[TP]]) -> Tensor[R[TP]]:
+        for layer in self.layers:
+            layer(F.relu(layer(x)))  # E: spmd-partial
+        return self.layers[0](x)  # E: spmd-return
+
+
 class Holder(nn.Module):
     declared: nn.ModuleList[Block]
 

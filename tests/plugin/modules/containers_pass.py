@@ -212,6 +212,48 @@ class Stack(nn.ModuleList):
         return x
 
 
+class Declared(nn.Module):
+    """What is declared to be a container holds what the class puts there."""
+
+    layers: nn.ModuleList
+    stages: nn.Sequential
+    table: nn.ModuleDict
+    mixed: nn.ModuleList
+    given: nn.ModuleList
+
+    def __init__(self, count: int, given: nn.ModuleList) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList([Block() for _ in range(count)])
+        self.stages = nn.Sequential(Block(), Block())
+        self.table = nn.ModuleDict({"a": Block()})
+        self.mixed = nn.ModuleList([Block(), nn.Identity()])
+        self.given = given
+        self.annotated: nn.ModuleList = nn.ModuleList()
+        for _ in range(count):
+            self.annotated.append(Block())
+
+    def forward(self, x: Tensor[R[TP]]) -> Tensor[R[TP]]:
+        for layer in self.layers:
+            assert_type(layer, Block)
+            x = layer(x)
+        for layer in self.annotated:
+            assert_type(layer, Block)
+        assert_type(self.stages(x), Tensor[R[TP]])
+        assert_type(self.table["a"](x), Tensor[R[TP]])
+        for any_layer in self.mixed:
+            any_layer(x)
+        return self.layers[0](x)
+
+
+def refilled(model: Declared, holder: Holder) -> None:
+    """Nobody has declared of what a container is, so that others may be put there."""
+    model.layers = nn.ModuleList(list(model.layers)[:1])
+    model.layers = nn.ModuleList([nn.Identity()])
+    model.layers.append(nn.Identity())
+    model.table["b"] = nn.Identity()
+    holder.comprehended = nn.ModuleList([nn.Identity()])
+
+
 def passed(layers: nn.ModuleList[Block], x: Tensor[R[TP]]) -> Tensor[R[TP]]:
     for layer in layers:
         x = layer(x)
@@ -237,4 +279,7 @@ def main() -> None:
     holder.unknown(x)
     Weights(nn.Parameter(torch.ones(2)), nn.Parameter(torch.ones(2)))(torch.ones(2), torch.ones(2))
     assert torch.equal(Stack([Block()])(x), x)
-    handed_on(holder, x, nn.ModuleList([Block()]))
+    declared = Declared(2, nn.ModuleList([nn.Identity()]))
+    declared(x)
+    refilled(declared, holder)
+    handed_on(Holder(), x, nn.ModuleList([Block()]))

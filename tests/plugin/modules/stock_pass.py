@@ -20,7 +20,16 @@ class ColumnLinear(nn.Linear):
 
 class GatedColumn(ColumnLinear):
     def forward(self, input: Tensor[R[TP]]) -> Tensor[V[TP]]:
-        return super().forward(input) * F.linear(input, self.weight)
+        up = super().forward(input)
+        assert_type(up, Tensor[V[TP]])
+        return up * F.linear(input, self.weight)
+
+
+class Traced(ColumnLinear):
+    def __call__(self, input: Tensor[R[TP]]) -> Tensor[V[TP]]:
+        y = super().__call__(input)
+        assert_type(y, Tensor[V[TP]])
+        return y
 
 
 class Norm(nn.LayerNorm):
@@ -82,6 +91,7 @@ def declared(r: Tensor[R[TP]], v: Tensor[V[TP]], i: Tensor[I[TP]], ids: Tensor[R
     assert_type(column(r), Tensor[V[TP]])
     assert_type(column.weight, Parameter[V[TP]])
     assert_type(GatedColumn(4, 4)(r), Tensor[V[TP]])
+    assert_type(Traced(4, 4)(r), Tensor[V[TP]])
     assert_type(Norm(4)(i), Tensor[I[TP]])
     table = spmd.typed(nn.Embedding(8, 4), weight=V[TP])
     assert_type(table(ids), Tensor[V[TP]])
