@@ -306,3 +306,26 @@ def test_redistribute_takes_the_one_cheapest_operation(monkeypatch: pytest.Monke
             moved |= src == "P" and dst[0] in "VS"
             moved |= src[0] == dst[0] == "S" and src != dst
             assert (row.op in rows.COMMUNICATING) == moved, f"{src} -> {dst} by {row.op}"
+
+
+def test_redistribute_is_that_operation_both_ways() -> None:
+    """From any type to any type: value, gradient and second derivative are those of the row it takes."""
+    pairs = []
+    for src in KINDS:
+        for dst in KINDS:
+            row = table.transition("redistribute", parse(src), parse(dst))
+            assert isinstance(row, Transition)
+            options = (("expert_mode", True),) if row.op == "convert" else ()
+            one = Case("redistribute", src, dst, 2, ((2, 2, 4),) * 2)
+            pairs.append((one, replace(one, op=row.op, options=options)))
+
+    def on_thread(group: dist.ProcessGroup) -> list[str]:
+        found = []
+        for case, direct in pairs:
+            got, wanted = one_rank(case, group, group.rank()), one_rank(direct, group, group.rank())
+            found += [
+                f"{case}: {name}" for name, value in vars(got).items() if not torch.equal(value, vars(wanted)[name])
+            ]
+        return found
+
+    assert simulated.run(on_thread, 2) == [[], []]
