@@ -31,6 +31,7 @@ from spmd_mypy.fullnames import (
     TENSOR_BASE,
     TYPES,
     canonical,
+    method_of_union,
 )
 from spmd_mypy.hooks import untyped
 from spmd_mypy.hooks.annotations import Annotations, make_generic
@@ -61,8 +62,11 @@ _PYTHON_MODULES: Final = ("_operator.", "operator.", "math.", "copy.")
 _NOT_OURS: Final = ("torch.", "builtins.", "typing.", f"{RUNTIME}.")
 _BUILTINS: Final = frozenset(
     f"builtins.{name}"
-    for name in ("sum", "abs", "round", "pow", "float", "int", "bool", "complex", "str", "repr", "format", "print")
-)
+    for name in (
+        "sum", "max", "min", "sorted", "abs", "round", "pow", "float", "int", "bool", "complex", "str", "repr",
+        "format", "print",
+    )
+)  # fmt: skip
 _OPERATORS: Final = frozenset(
     f"__{prefix}{name}__"
     for name in (
@@ -115,6 +119,7 @@ class Dispatch:
             for name in names:
                 table[f"{RUNTIME}.{module}.{name}"] = self._guard(partial(self.collectives.call, name))
         table[untyped.ADD_DOCSTR] = self._guard(untyped.documented)
+        table[untyped.BOOLEAN_DISPATCH] = self._guard(untyped.dispatched)
         table[f"{RUNTIME}.local.axis_index"] = self._guard(self.collectives.axis_index)
         table.update(self._guarded(self.modules.functions()))
         table["torch.autograd.backward"] = self._guard(self.gradients.autograd_backward)
@@ -293,6 +298,9 @@ class Dispatch:
         op = canonical(fullname)
         if op.startswith("Tensor."):
             return self._guard(partial(self.operations.call, op)) if known(op) else None
+        of_union = method_of_union(fullname)
+        if of_union is not None:
+            return self._guard(partial(self.operations.operator, of_union)) if known(of_union) else None
         name = fullname.rpartition(".")[2]
         hook = self.modules.any_method(name)
         if hook is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 TENSOR: Final = "torch._tensor.Tensor"
@@ -43,6 +44,9 @@ TENSOR_ALIASES: Final = {
 
 # Where torch's stubs define what users call by a shorter name; longest prefix first.
 _CANONICAL: Final = (
+    ("torch._C._nn.log_sigmoid", "torch.nn.functional.logsigmoid"),
+    ("torch.nn.utils.clip_grad._clip_grads_with_norm_", "torch.nn.utils.clip_grads_with_norm_"),
+    ("torch.nn.utils.clip_grad._get_total_norm", "torch.nn.utils.get_total_norm"),
     ("torch._C._VariableFunctions.", "torch."),
     ("torch._C.TensorBase.", "Tensor."),
     ("torch._tensor.Tensor.", "Tensor."),
@@ -56,6 +60,16 @@ _CANONICAL: Final = (
     ("torch._ops.", ""),
     ("_operator.", "operator."),
 )
+
+
+# How mypy names a method of a union's members, of whose class it has a short name only: ``__radd__ of TensorBase``.
+_OF_UNION: Final = re.compile(r"(\w+) of (?:Tensor|TensorBase|Parameter|Buffer)")
+
+
+def method_of_union(fullname: str) -> str | None:
+    """The name by which users know a method of tensors that mypy calls on a union; None for other names."""
+    found = _OF_UNION.fullmatch(fullname)
+    return None if found is None else f"Tensor.{found.group(1)}"
 
 
 def canonical(fullname: str) -> str:

@@ -34,6 +34,12 @@ def lines_of(path: str) -> tuple[str, ...]:
 
 def slice_of(path: str, line: int, column: int, end_line: int | None, end_column: int | None) -> str | None:
     """The text between two positions (lines from 1, columns in characters from 0), shortened; None if unknown."""
+    text = text_between(path, line, column, end_line, end_column)
+    return text if text is None or len(text) <= _LIMIT else text[: _LIMIT - 3] + "..."
+
+
+def text_between(path: str, line: int, column: int, end_line: int | None, end_column: int | None) -> str | None:
+    """The text between two positions on one line, white space apart; None if unknown."""
     lines = lines_of(path)
     if not (0 < line <= len(lines)) or column < 0:
         return None
@@ -46,6 +52,4 @@ def slice_of(path: str, line: int, column: int, end_line: int | None, end_column
     else:
         return None
     text = " ".join(text.split())
-    if not text:
-        return None
-    return text if len(text) <= _LIMIT else text[: _LIMIT - 3] + "..."
+    return text or None

@@ -17,9 +17,9 @@ from mypy.options import Options
 from spmd_mypy import codes
 from spmd_mypy.hooks import nominal
 from spmd_mypy.rules.collectives import same_dim
-from spmd_mypy.rules.conversions import conversion
+from spmd_mypy.rules.conversions import conversion, redirected
 from spmd_mypy.rules.kinds import AxisType
-from spmd_mypy.source import lines_of, slice_of
+from spmd_mypy.source import lines_of, slice_of, text_between
 from spmd_mypy.spelling import Slot, Spelled, is_kind, parse, prettify, prettify_kinds, slot_of
 from spmd_mypy.unmarked import brought_about, unmark
 
@@ -319,7 +319,10 @@ class Boundaries:
         text = f"; on {have.axis} it is {have.kind}, declared {need.kind}"
         name = slice_of(file, error.line, error.column, error.end_line, error.end_column) or "x"
         whole = all(member.is_tensor for member in got.members)  # else the text is a tuple or list around it
-        advice = conversion(have.kind, need.kind, have.axis, name) if whole else None
+        advice = None
+        if whole:
+            written = text_between(file, error.line, error.column, error.end_line, error.end_column) or ""
+            advice = redirected(written, have.kind, need.kind) or conversion(have.kind, need.kind, have.axis, name)
         if advice:
             text += f": {advice}"
         if self._flow is not None and len(got.members) > 1 and whole:

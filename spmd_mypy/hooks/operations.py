@@ -24,6 +24,7 @@ from spmd_mypy.hooks.arguments import AUGMENTED, AnyCall, Operand, base_of, layo
 from spmd_mypy.hooks.base import Workbench
 from spmd_mypy.hooks.meshes import report_clash
 from spmd_mypy.hooks.pending import report_use
+from spmd_mypy.hooks.zeros import zeros
 from spmd_mypy.layout import has_layout, is_tensor, same_type_variable, unknown_type
 from spmd_mypy.messages import violation_message
 from spmd_mypy.rules import operations as rules
@@ -66,8 +67,10 @@ class Operations:
         return self.infer(Site(op, ctx.api, ctx.context, found, {}), ctx.default_attr_type)
 
     def operator(self, op: str, ctx: MethodContext) -> Type:
-        """An operator of a class that may or may not be a tensor."""
-        return self.call(op, ctx) if is_tensor(ctx.type) else ctx.default_return_type
+        """An operator of a class, or of the members of a union, that may or may not be tensors."""
+        t = get_proper_type(ctx.type)
+        members = t.relevant_items() if isinstance(t, UnionType) else [t]
+        return self.call(op, ctx) if all(is_tensor(member) for member in members) else ctx.default_return_type
 
     def _concerns_us(self, ctx: AnyCall) -> bool:
         """Whether anything here has a type of ours or may get one; other code is never touched.
@@ -100,6 +103,8 @@ class Operations:
             if variable is not None:
                 return self.layouts.put(default, [variable])
         judged = self._judge(site, members, layouts)
+        if judged.verdict.violations:
+            judged = self._without_zeros(site, members, layouts, judged)
         site.arguments = judged.call.arguments
         if judged.verdict.violations:
             self._report(site, members, judged.verdict, reported)
@@ -136,6 +141,21 @@ class Operations:
             judged = self._judged[key] = Judged(call, verdict)
         return judged
 
+    def _without_zeros(
+        self, site: Site, members: list[Operand], layouts: list[Layout | None], judged: Judged
+    ) -> Judged:
+        """The verdict where fresh operands, and numbers, that are zero for sure count as nothing."""
+        found = [
+            (o.number or any(kind is not None and kind.factory for kind in layout or ()))
+            and zeros(self.bench, site.api, o.expression)
+            for o, layout in zip(members, layouts, strict=True)
+        ]
+        if not any(found):
+            return judged
+        arguments = [replace(a, value=0) if zero else a for a, zero in zip(judged.call.arguments, found, strict=True)]
+        call = replace(judged.call, arguments=tuple(arguments))
+        return Judged(call, self._ask(site)(call))
+
     def _ask(self, site: Site) -> Callable[[Call], Verdict]:
         return partial(rules.judge, operation=site.operation, axes=self.layouts.size, rng=self.bench.config.rng)
 
@@ -170,13 +190,16 @@ class Operations:
         self.bench.fail(site.api, site.context, message.code, message.text + branch, message.notes)
 
     def _branch(self, site: Site, violation: Violation) -> str:
-        """Which branch makes the first culprit what it is, where another makes it something else."""
-        at = violation.culprits[0] if violation.culprits else len(site.operands)
-        layout = site.arguments[at].layout if at < len(site.operands) else None
-        kind = layout[violation.axis] if layout is not None else None
-        if kind is None:
-            return ""
-        return branches.note(self.bench, site.api, site.operands[at].expression, violation.axis, kind)
+        """Which branch makes a culprit what it is, where another makes it something else; of the first such culprit."""
+        for at in violation.culprits:
+            layout = site.arguments[at].layout if at < len(site.operands) else None
+            kind = layout[violation.axis] if layout is not None else None
+            if kind is not None:
+                expression = site.operands[at].expression
+                note = branches.note(self.bench, site.api, expression, violation.axis, kind)
+                if note:
+                    return note
+        return ""
 
     def _mutate(self, site: Site, verdict: Verdict) -> None:
         """Re-type the variables that the call has written to; a write into a view is one into what it views."""

@@ -97,6 +97,7 @@ class Scope:
         self.stores: list[tuple[Expression, Expression]] = []  # attributes and elements, with what is assigned
         self.waited: set[CallExpr] = set()
         self._changes: list[tuple[Key, Place]] = []  # writes into a variable's value: x[0] = 1, x += 1, x.mul_(2)
+        self._written: list[tuple[Key, Sequence[Expression]]] = []  # the same, with what is written, as far as known
         self._collectives: set[tuple[Key, int]] = set()  # raw collectives that wrote to a variable, by line
         self._places: list[Place] = []
         self._loops: set[int] = set()
@@ -205,7 +206,7 @@ class Scope:
             if callee.name == "wait" and isinstance(callee.expr, CallExpr):
                 self.waited.add(callee.expr)
             if callee.name.endswith("_"):
-                self._change(callee.expr)
+                self._change(callee.expr, None if callee.name == "zero_" else node.args)
         self._inside(node)
 
     # ---- bindings
@@ -217,14 +218,16 @@ class Scope:
 
     def _augmented(self, node: OperatorAssignmentStmt) -> None:
         self._inside(node)
-        self._change(node.lvalue)
+        self._change(node.lvalue, [node.rvalue])
 
-    def _change(self, target: Expression) -> None:
-        """The value of ``target``, or of what it is a part of, is written into."""
+    def _change(self, target: Expression, values: Sequence[Expression] | None) -> None:
+        """``values`` (None: zeros) are written into ``target``, or into what it is a part of."""
         while True:
             key = key_of(target)
             if key is not None:
                 self._changes.append((key, self._at))
+                if values is not None:
+                    self._written.append((key, values))
             if isinstance(target, IndexExpr):
                 target = target.base
             elif isinstance(target, MemberExpr):
@@ -257,7 +260,7 @@ class Scope:
             self._bind(target.expr, value, True, inner=inner)
             return
         if isinstance(target, IndexExpr):
-            self._change(target.base)
+            self._change(target.base, [] if value is None else [value])
         if isinstance(target, IndexExpr | MemberExpr) and value is not None and not part:
             self.stores.append((target, value))
         key = key_of(target)
@@ -302,6 +305,10 @@ class Scope:
         """Bindings further down in a loop around ``here`` that comes round again."""
         loops = [block for block in here.path[len(after) :] if block in self._loops]
         return [d for d in mine if d.line >= here.line and not d.inner and any(block in d.path for block in loops)]
+
+    def written(self, key: Key) -> list[Sequence[Expression]]:
+        """What is written into the variable's value anywhere, by each write of anything but zeros."""
+        return [values for changed, values in self._written if changed == key]
 
     # ---- raw collectives, as the hooks find them
 

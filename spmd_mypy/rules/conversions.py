@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 from typing import Final
 
-from spmd_mypy.rules.collectives import Token, Transition, token, transition
-from spmd_mypy.rules.kinds import AxisType
+from spmd_mypy.rules.collectives import DEFAULT_SRC, TRANSITIONS, Token, Transition, token, transition
+from spmd_mypy.rules.kinds import AxisType, parse
 
 # In this order: without data loss, the plain collective first, what needs expert_mode last.
 _CANDIDATES: Final = ("all_reduce", "reduce_scatter", "all_gather", "convert", "reinterpret", "all_to_all")
+
+_NAMED: Final = frozenset(TRANSITIONS) | {"redistribute"}
+_DEFAULT_SRC: Final = {op: parse(src) for op, src in DEFAULT_SRC.items()}
 
 _BACKWARD: Final[dict[tuple[str, Token, Token], str]] = {
     ("convert", "I", "R"): "nothing",
@@ -53,3 +57,35 @@ def conversion(have: AxisType, need: AxisType, axis: str, name: str) -> str | No
         found.append((row.expert, f"{call_text(row, op, name, axis, have, need)} (backward: {backward_of(row)})"))
     found.sort(key=lambda item: item[0])
     return found[0][1] if found else None
+
+
+def redirected(call: str, have: AxisType, need: AxisType) -> str | None:
+    """``write dst=I in all_reduce (backward: nothing)``: where the collective ``call`` could give ``need`` itself.
+
+    ``call`` is source text.  None where it is no collective to ``have``, or does not lead from its src to ``need``.
+    """
+    try:
+        node = ast.parse(call, mode="eval").body
+    except SyntaxError:
+        return None
+    if not isinstance(node, ast.Call):
+        return None
+    op = ast.unparse(node.func).rpartition(".")[2]
+    given = {keyword.arg: keyword.value for keyword in node.keywords}
+    dst, src = _kind(given.get("dst")), _kind(given.get("src")) or _DEFAULT_SRC.get(op)
+    if op not in _NAMED or src is None or dst is None or (dst.letter, dst.dim) != (have.letter, have.dim):
+        return None
+    row = transition(op, src, need, expert="expert_mode" in given)
+    if not isinstance(row, Transition) or (op == "redistribute" and row.expert) or src == need:
+        return None
+    return f"write dst={spell(need)} in {op} (backward: {backward_of(row)})"
+
+
+def _kind(value: ast.expr | None) -> AxisType | None:
+    """The type that an argument spells: ``R``, ``spmd.R``, ``S(0)``."""
+    if value is None:
+        return None
+    try:
+        return parse(ast.unparse(value).removeprefix("spmd."))
+    except ValueError:
+        return None

@@ -94,7 +94,7 @@ def _keeps_the_rest(call: Call, fixed: Verdict, at: tuple[int, ...], axis: int, 
     return all(one in (other, None) or other in ("C", None) for one, other in zip(mine, theirs, strict=False))
 
 
-def _operands(call: Call, violation: Violation, src: Token, ask: Judge) -> Iterator[tuple[int, ...]]:
+def _operands(call: Call, violation: Violation, src: Token, dst: Token, ask: Judge) -> Iterator[tuple[int, ...]]:
     """Which operands of the type to wrap: the first culprit, another one, all of them together."""
     written = {at for at, _ in ask(call).mutations}
     of_type = [
@@ -102,7 +102,7 @@ def _operands(call: Call, violation: Violation, src: Token, ask: Judge) -> Itera
         for at, argument in enumerate(call.arguments)
         if (kind := _slot(argument, violation.axis)) is not None
         and kind.letter == src
-        and not kind.constant
+        and (not kind.constant or (src, dst) == ("R", "P"))  # a constant is one of the summands where it is R
         and at not in written
     ]
     of_type.sort(key=lambda at: violation.culprits.index(at) if at in violation.culprits else len(call.arguments) + at)
@@ -120,9 +120,11 @@ def suggest(call: Call, violation: Violation, ask: Judge = judge) -> list[Fix]:
     fixes = []
     for op, src, dst in _CANDIDATES:
         row = TRANSITIONS[op][src, dst]
-        for at in _operands(call, violation, src, ask):
+        for at in _operands(call, violation, src, dst, ask):
             fixed = ask(_retyped(call, at, violation.axis, BY_LETTER[dst]))
             if _accepted(fixed, violation.axis) and _keeps_the_rest(call, fixed, at, violation.axis, ask):
-                fixes.append(Fix(op, at, violation.axis, src, dst, row.expert, _BACKWARD[op, src, dst]))
+                constant = all(kind.constant for i in at if (kind := _slot(call.arguments[i], violation.axis)))
+                backward = "nothing" if constant else _BACKWARD[op, src, dst]
+                fixes.append(Fix(op, at, violation.axis, src, dst, row.expert, backward))
                 break
     return fixes
