@@ -10,6 +10,7 @@ import contextlib
 import importlib
 import math
 import os
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import product
 from pathlib import Path
@@ -26,6 +27,7 @@ _PARTS: Final = (
     ("torch._inductor.standalone_compile", "standalone_compile"),
     ("torch._inductor.standalone_compile", "AOTCompiledArtifact.deserialize"),
     ("torch._inductor.codecache", "CppCodeCache.load_async"),
+    ("torch._inductor.codecache", "CppPythonBindingsCodeCache._loaded_module_names"),
     ("torch._inductor.codecache", "torch_key"),
     ("torch._inductor.config", "save_config_portable"),
     ("torch._higher_order_ops.triton_kernel_wrap", "kernel_side_table"),
@@ -226,6 +228,28 @@ def cache_directory(folder: Path) -> Iterator[None]:
             os.environ.pop(name, None)
             if value is not None:
                 os.environ[name] = value
+
+
+@contextlib.contextmanager
+def no_loaded_kernels() -> Iterator[None]:
+    """Inductor forgets inside which C++ kernels this process has loaded, and finds or builds each where it would now."""
+    base = part("torch._inductor.codecache", "CppCodeCache")
+    loaded = part("torch._inductor.codecache", "CppPythonBindingsCodeCache._loaded_module_names")
+    modules = {name: sys.modules.pop(name) for name in list(loaded) if name in sys.modules}
+    try:
+        with contextlib.ExitStack() as stack:
+            for kind in _subclasses(base):
+                if "cache" in vars(kind):
+                    stack.enter_context(mock.patch.object(kind, "cache", {}))
+            yield
+    finally:
+        sys.modules.update(modules)
+
+
+def _subclasses(kind: type) -> Iterator[type]:
+    yield kind
+    for below in kind.__subclasses__():
+        yield from _subclasses(below)
 
 
 def compile_graph(graph: torch.fx.GraphModule, inputs: Sequence[Any], mode: Any) -> tuple[bytes, Callable[..., Any]]:

@@ -26,7 +26,10 @@ def source_key(source: str, optimized: str | None, device: str) -> str:
 
 @contextlib.contextmanager
 def recorded() -> Iterator[dict[str, Path]]:
-    """The shared libraries that Inductor builds or finds inside, by :func:`source_key`; filled at the end."""
+    """The shared libraries that Inductor builds or finds inside, by :func:`source_key`; filled at the end.
+
+    What an earlier build in this process has loaded is not taken: its files may be gone.
+    """
     cache = compat.part("torch._inductor.codecache", "CppCodeCache")
     original = cache.load_async.__func__
     pending: dict[str, Callable[[], Any]] = {}
@@ -37,11 +40,11 @@ def recorded() -> Iterator[dict[str, Path]]:
         return loader
 
     found: dict[str, Path] = {}
-    with mock.patch.object(cache, "load_async", classmethod(load_async)):
+    with mock.patch.object(cache, "load_async", classmethod(load_async)), compat.no_loaded_kernels():
         yield found
-    for key, loader in pending.items():
-        library = loader()
-        found[key] = Path(getattr(library, "__file__", None) or library._name)
+        for key, loader in pending.items():
+            library = loader()
+            found[key] = Path(getattr(library, "__file__", None) or library._name)
 
 
 @contextlib.contextmanager

@@ -259,3 +259,12 @@ def test_the_same_tensor_twice_stays_the_same_tensor(tmp_path: Path, cache: Path
         assert torch.equal(step(p, p), squared(p, p))
         with pytest.raises(InputError, match="input b must be the same tensor as a"):
             step(p, p.detach().clone())
+
+
+def test_one_process_builds_the_same_kernels_again(tmp_path: Path) -> None:
+    """Each build has a cache of its own, which is gone afterwards, and the process has loaded its kernels."""
+    x = torch.arange(8.0)
+    for name in ("once", "again"):
+        precompile(tiny.shards, (x,), mesh={"tp": 1}, out=tmp_path / name)
+        with fake_world({"tp": 1}):
+            assert torch.allclose(load(tmp_path / name, trust=TRUST)(x), x.square().sum())
