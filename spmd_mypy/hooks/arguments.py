@@ -179,6 +179,10 @@ def leaves(api: Any, param: str, t: Type, expression: Expression | None) -> Iter
         if isinstance(expression, _DISPLAYS):
             yield from _displayed(api, param, expression.items)
             return
+        if isinstance(expression, SliceExpr):
+            bounds = [bound for bound in (expression.begin_index, expression.end_index, expression.stride) if bound]
+            yield from (bound for bound in _displayed(api, param, bounds) if not bound.number)
+            return
         element = _comprehension(expression)
         if element is not None:
             found = compat.stored_type(api, element)

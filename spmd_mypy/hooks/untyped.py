@@ -13,8 +13,10 @@ from collections.abc import Mapping
 from typing import Final
 
 from mypy.nodes import (
+    ARG_NAMED,
     ARG_NAMED_OPT,
     ARG_OPT,
+    ARG_POS,
     ARG_STAR,
     ARG_STAR2,
     ArgKind,
@@ -32,6 +34,8 @@ from spmd_mypy.hooks.arguments import is_number
 from spmd_mypy.layout import Layouts, is_tensor, unknown_type
 
 ADD_DOCSTR: Final = "torch._C._add_docstr"
+BOOLEAN_DISPATCH: Final = "torch._jit_internal.boolean_dispatch"
+_CHOICE: Final = 4  # its parameter if_false
 _SIGNATURE: Final = re.compile(r"\A\s*(?:[a-z_]+\.)*([a-z_0-9]+)\((.*?)\)", re.S)
 
 # Results that torch's annotations leave untyped: what comes out all the same.
@@ -59,7 +63,8 @@ _SEVERAL_OUTPUTS: Final = frozenset(
     )
 )  # fmt: skip
 _TENSOR_MODULES: Final = (
-    "torch.linalg.", "torch.fft.", "torch.special.", "torch.nn.functional.", "torch.nn.init.", "operator."
+    "torch.linalg.", "torch.fft.", "torch.special.", "torch.sparse.", "torch.nn.functional.", "torch.nn.init.",
+    "operator.",
 )  # fmt: skip
 
 
@@ -93,9 +98,24 @@ def documented(ctx: FunctionContext) -> Type:
     default = ctx.default_return_type
     if not isinstance(get_proper_type(default), AnyType) or len(ctx.args) < 2 or not ctx.args[1]:
         return default
-    parameters = signature(_text(ctx.args[1][0]))
-    if not parameters:
+    return _callable(ctx, signature(_text(ctx.args[1][0])))
+
+
+def dispatched(ctx: FunctionContext) -> Type:
+    """The type of ``boolean_dispatch(...)``, such as ``torch.unique``: called as the functions that it chooses from."""
+    default = ctx.default_return_type
+    if not isinstance(get_proper_type(default), AnyType) or len(ctx.arg_types) <= _CHOICE or not ctx.arg_types[_CHOICE]:
         return default
+    choice = get_proper_type(ctx.arg_types[_CHOICE][0])
+    if not isinstance(choice, CallableType):
+        return default
+    kinds = {ARG_POS: ARG_OPT, ARG_OPT: ARG_OPT, ARG_NAMED: ARG_NAMED_OPT, ARG_NAMED_OPT: ARG_NAMED_OPT}
+    pairs = zip(choice.arg_names, choice.arg_kinds, strict=True)
+    return _callable(ctx, [(name, kinds[kind]) for name, kind in pairs if name is not None and kind in kinds])
+
+
+def _callable(ctx: FunctionContext, parameters: list[tuple[str, ArgKind]]) -> CallableType:
+    """A callable with those parameters and any others, and Any everywhere."""
     any_ = AnyType(TypeOfAny.special_form)
     positional = [p for p in parameters if p[1] == ARG_OPT]
     named = [p for p in parameters if p[1] == ARG_NAMED_OPT]

@@ -20,6 +20,7 @@ integer    integers made of integers: as discrete, but P stays
 detached   no gradient: R and I become constant
 factory    fresh constant
 unknown    unknown
+unsummed   P becomes unknown: a constant beside it is not known
 leaf       a new leaf: constants become unknown, other types stay
 dual       the type of the gradient, one result per argument of the expression
 ========== =========================================================================
@@ -37,7 +38,9 @@ from typing import Final
 
 from spmd_mypy.rules.axis import ROLES
 
-RESULTS: Final = frozenset({"same", "discrete", "integer", "detached", "factory", "unknown", "leaf", "dual"})
+RESULTS: Final = frozenset(
+    {"same", "discrete", "integer", "detached", "factory", "unknown", "unsummed", "leaf", "dual"}
+)
 TAGS: Final = frozenset({"pointwise", "view"})
 
 _TOKEN: Final = re.compile(r"[(),]|[^\s(),]+")

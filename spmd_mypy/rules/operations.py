@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from spmd_mypy.rules import shards
+from spmd_mypy.rules import foreach, shards
 from spmd_mypy.rules.axis import ZERO, Clash, Node, evaluate, fits, without_gradient
 from spmd_mypy.rules.call import UNKNOWN, UNTYPED, Call, Name, OptionValue, Verdict, Violation
 from spmd_mypy.rules.grammar import Condition, Expression, Parameter, Rule, parameter
@@ -316,7 +316,7 @@ class _Axis:
         kind = self.new
         if kind is ZERO or word == "factory" and all(argument.layout is None for argument in self.call.arguments):
             return FACTORY
-        if word == "discrete" and kind is not None and kind.letter == "P":
+        if word in ("discrete", "unsummed") and kind is not None and kind.letter == "P":
             return None  # integers beside a pending sum
         if word in ("discrete", "integer", "detached", "factory"):
             return self._fresh(without_gradient(kind))
@@ -334,6 +334,10 @@ class _Axis:
 
 
 def _judge(call: Call, operation: Operation | None, axes: int, rng: str) -> Verdict:
+    if call.op.startswith(foreach.PREFIX):
+        parts = foreach.elements(call)
+        if parts:
+            return foreach.merged([(_judge(part, operation, axes, rng), where) for part, where in parts])
     plan = _plan(call, operation)
     judged = [_Axis(call, plan, axis, rng) for axis in range(axes)]
     if plan.rule.results == ("dual",):

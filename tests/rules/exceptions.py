@@ -100,7 +100,7 @@ NOT_SIMULATED: Final[dict[str, str]] = {
         fuse_linear_bn_weights nn.parameter.Parameter nn.parameter.UninitializedParameter
         nn.parameter.Buffer nn.parameter.UninitializedBuffer as_subclass __deepcopy__""",
     ),
-    **_reasons("takes a sparse tensor, which the simulation does not draw", "sparse_mask"),
+    **_reasons("takes a sparse tensor, which the simulation does not draw", "sparse_mask sampled_addmm"),
     **_reasons(
         "takes or gives packed or padded lists", "rnn.pack_padded_sequence rnn.pack_sequence rnn.unpad_sequence"
     ),

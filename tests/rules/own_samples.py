@@ -10,10 +10,8 @@ from collections.abc import Callable, Iterator
 import torch
 from torch import Tensor
 
-from tests.rules.samples import make
+from tests.rules.samples import Row, make
 from tests.rules.simulate import Sample
-
-Row = tuple[str, tuple[object, ...], dict[str, object]]
 
 _generator = torch.Generator()
 
@@ -101,27 +99,6 @@ def _elementwise() -> Iterator[Row]:
     yield "torch.grid_sampler_3d", (t(1, 1, 3, 3, 3), pos(1, 2, 2, 2, 3), 0, 0, False), {}
     yield "torch.grid_sampler_2d", (t(1, 1, 3, 3), pos(1, 2, 2, 2) - 0.5, 0, 0, False), {}
     yield "torch.grid_sampler", (t(1, 1, 3, 3), pos(1, 2, 2, 2) - 0.5, 0, 0, False), {}
-    for name in (
-        "eq",
-        "ne",
-        "not_equal",
-        "isclose",
-        "logical_and",
-        "logical_or",
-        "logical_xor",
-        "heaviside",
-        "nextafter",
-        "copysign",
-    ):
-        yield f"torch.{name}", (whole(6), whole(6)), {}
-        yield f"torch.{name}", (whole(6), whole(6)), {}
-        yield f"Tensor.{name}", (whole(6), whole(6)), {}
-        if name != "isclose":
-            yield f"Tensor.{name}_", (whole(6), whole(6)), {}
-        if name.startswith("logical"):
-            # Of floats V has other values, but no other zeros.
-            yield f"Tensor.{name}", (whole(24).long(), whole(24).long()), {}
-            yield f"Tensor.{name}_", (whole(24).long(), whole(24).long()), {}
     special = torch.tensor([1.0, float("nan"), float("inf"), -float("inf")], dtype=torch.float64)
     for name in ("isnan", "isinf", "isfinite", "isposinf", "isneginf", "nan_to_num"):
         yield f"torch.{name}", (special,), {}
@@ -159,6 +136,21 @@ def _elementwise() -> Iterator[Row]:
     yield "Tensor.map_", (t(3), t(3), max), {}
     yield "torch.quantize_per_tensor_dynamic", (t(3).float(), torch.qint8, False), {}
     yield "torch.fake_quantize_per_tensor_affine", (t(6).float(), 0.1, 0, 0, 255), {}
+
+
+def _comparisons() -> Iterator[Row]:
+    for name in ("eq", "ne", "not_equal", "isclose", "logical_and", "logical_or", "logical_xor"):
+        yield f"torch.{name}", (whole(6), whole(6)), {}
+        yield f"Tensor.{name}", (whole(6), whole(6)), {}
+    for name in ("heaviside", "nextafter", "copysign"):
+        yield f"torch.{name}", (whole(6), whole(6)), {}
+        yield f"Tensor.{name}_", (whole(6), whole(6)), {}
+    for name in ("logical_and", "logical_or", "logical_xor"):
+        # Of floats V has other values, but no other zeros.
+        yield f"Tensor.{name}", (whole(24).long(), whole(24).long()), {}
+        yield f"Tensor.{name}_", (whole(24).long(), whole(24).long()), {}
+    for name in ("eq", "ne", "not_equal"):
+        yield f"Tensor.{name}_", (whole(6), whole(6)), {}
 
 
 def _reductions() -> Iterator[Row]:
@@ -425,6 +417,8 @@ def _others() -> Iterator[Row]:
     yield "torch._foreach_add_", ([t(2)], [t(2)]), {}
     yield "torch._foreach_add", ([t(2)], 1.0), {}
     yield "torch._foreach_mul_", ([t(2)], 2.0), {}
+    yield "torch._foreach_mul", ([t(2), t(2)], 2.0), {}
+    yield "torch._foreach_mul", ([t(2), t(2)], [t(2), t(2)]), {}
     yield "torch._foreach_sqrt", ([pos(2)],), {}
     yield "torch._foreach_neg", ([t(2)],), {}
     yield "torch._foreach_zero_", ([t(2)],), {}
@@ -433,6 +427,7 @@ def _others() -> Iterator[Row]:
 _GROUPS: tuple[Callable[[], Iterator[Row]], ...] = (
     _operators,
     _elementwise,
+    _comparisons,
     _reductions,
     _shapes,
     _indexing,
@@ -444,11 +439,16 @@ _GROUPS: tuple[Callable[[], Iterator[Row]], ...] = (
 )
 
 
-def own() -> Iterator[Sample]:
-    """All samples of this module."""
+def rows() -> Iterator[Row]:
+    """All calls of this module."""
     _generator.manual_seed(0)
     for group in _GROUPS:
-        for op, args, keywords in group():
-            sample = make(op, args, keywords)
-            assert sample is not None, f"no signature of {op} takes its sample"
-            yield sample
+        yield from group()
+
+
+def own() -> Iterator[Sample]:
+    """All samples of this module."""
+    for op, args, keywords in rows():
+        sample = make(op, args, keywords)
+        assert sample is not None, f"no signature of {op} takes its sample"
+        yield sample

@@ -17,6 +17,9 @@ from tests.rules import signatures
 from tests.rules.simulate import Sample, leaves
 
 LARGEST = 600  # elements of a tensor; larger samples are slow and show nothing more
+# An operation, its positional and its keyword arguments.
+Row = tuple[str, tuple[object, ...], dict[str, object]]
+
 _DTYPES = (torch.float64, torch.int64, torch.complex128, torch.bool, torch.float32)
 
 
@@ -168,13 +171,17 @@ def _small(sample: Sample) -> bool:
     return bool(sizes) and min(sizes) > 0 and max(sizes) <= LARGEST
 
 
+def calls(limit: int) -> Iterator[Row]:
+    """Calls of torch's operations, under each name that may take them."""
+    for info in _database():
+        if info.name not in _TURNED:  # type: ignore[attr-defined]
+            for args, keywords in _drawn(info, limit):
+                yield from ((op, args, keywords) for op in _names(info))
+
+
 def from_torch(limit: int) -> Iterator[Sample]:
     """Samples of torch's operations, under each name that takes them."""
-    for info in _database():
-        if info.name in _TURNED:  # type: ignore[attr-defined]
-            continue
-        for args, keywords in _drawn(info, limit):
-            for op in _names(info):
-                sample = make(op, args, keywords)
-                if sample is not None:
-                    yield sample
+    for op, args, keywords in calls(limit):
+        sample = make(op, args, keywords)
+        if sample is not None:
+            yield sample

@@ -269,6 +269,22 @@ def test_parameters_of_a_module_are_unknown_until_they_are_given() -> None:
     assert outcome(ask("torch.nn.modules.linear.Linear", ("input", "P"), ("weight", "P"))) == "product"
 
 
+def test_a_constant_of_unknown_value_beside_a_pending_sum() -> None:
+    assert outcome(ask("torch.nn.ConstantPad1d", ("input", "P"))) == "?"
+    assert outcome(ask("torch.nn.ConstantPad1d", ("input", "V"))) == "V"
+
+
+def test_lists_are_judged_element_by_element() -> None:
+    both = (("self", "P"), ("self", "P"))
+    assert outcome(ask("torch._foreach_mul", *both, ("other", 2.0))) == "P"
+    assert outcome(ask("torch._foreach_mul", ("self", "P"), ("self", "R"), ("other", 2.0))) == "?"
+    assert outcome(ask("torch._foreach_mul", *both, ("other", "R"), ("other", "V"))) == "varying"
+    assert outcome(ask("torch._foreach_add", *both, ("other", "P"), ("other", "P"))) == "P"
+    verdict = ask("torch._foreach_add_", ("self", "V"), ("self", "R"), ("other", "R"), ("other", "V"))
+    assert [(violation.reason, violation.culprits) for violation in verdict.violations] == [("inplace", (1, 3))]
+    assert [at for at, _ in verdict.mutations] == [0, 1]
+
+
 def test_axes_are_judged_apart() -> None:
     call = Call("torch.add", (Argument("input", (R, P, None)), Argument("other", (V, R, I))))
     verdict = judge(call)

@@ -85,7 +85,7 @@ Fold: fold
 Unfold: unfold
 ReflectionPad1d ReflectionPad2d ReflectionPad3d ReplicationPad1d ReplicationPad2d ReplicationPad3d CircularPad1d
 CircularPad2d CircularPad3d ZeroPad1d ZeroPad2d ZeroPad3d: fold
-ConstantPad1d ConstantPad2d ConstantPad3d: constant_pad_nd value
+ConstantPad1d ConstantPad2d ConstantPad3d: constant_pad
 CosineSimilarity: cosine_similarity
 PairwiseDistance: pairwise_distance
 CrossEntropyLoss: cross_entropy

@@ -13,6 +13,7 @@ view_as_complex_copy view_copy channel_shuffle native_channel_shuffle combinatio
 sparse_resize_and_clear_ to_padded_tensor to_sparse to_sparse_coo to_sparse_csr to_sparse_csc to_sparse_bsr
 to_sparse_bsc __iter__ __reversed__: linear(self) view
 split: linear(self|tensor) view
+select: product(self, index(index)) view
 linalg.diagonal: linear(A) view
 narrow: product(self, index(start)) view
 tensor_split: product(self, index(tensor_indices_or_sections|indices_or_sections)) view
@@ -47,4 +48,5 @@ pad: linear(input, value)
     if mode=replicate: linear(input)
     if mode=circular: linear(input)
 constant_pad_nd: linear(input, value)
+constant_pad: linear(input) -> unsummed
 """
