@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from spmd_mypy.source import slice_of
+from spmd_mypy.source import lines_of, slice_of
 
 LAYOUT: Final = "SpmdLayout"
 ELEMENT: Final = "SpmdElement"
@@ -36,6 +36,10 @@ _SUBSTITUTIONS: Final = tuple(
 _TWICE: Final = re.compile(r"\b(ModuleList|ModuleDict|Sequential|ParameterList|ParameterDict)(?: \| \1)+(?![\w\[.])")
 _THROUGH_CLASS: Final = "Access to generic instance variables via class is ambiguous"
 _TENSOR_ATTRIBUTE: Final = re.compile(r"(?:\w+\.)*(?:Tensor|Parameter|Buffer)\.\w+")
+# ``torch.linalg.cholesky = safe_cholesky``: to mypy alone this function of torch's is Any (see ``hooks.untyped``).
+_OPTIONAL: Final = r"(?:\w+: Any = \.\.\., )*"
+_DOCUMENTED: Final = re.compile(rf'variable has type "def \({_OPTIONAL}\*Any, {_OPTIONAL}\*\*Any\) -> Any"\)')
+_LAMBDA: Final = re.compile(r"\s*(?:torch\.)?(?:linalg|fft|special)\.\w+ = lambda\b")
 # Where torch defines the containers, their bodies do not fit the type variable that they were given.
 _CONTAINERS: Final = "torch/nn/modules/container.py"
 
@@ -54,4 +58,9 @@ def brought_about(file: str, error: Any) -> bool:
     if error.message == _THROUGH_CLASS:
         text = slice_of(file, error.line, error.column, error.end_line, error.end_column)
         return text is not None and _TENSOR_ATTRIBUTE.fullmatch(text) is not None
+    if error.message.startswith("Incompatible types in assignment") and _DOCUMENTED.search(error.message):
+        return True
+    if error.message == "Cannot infer type of lambda":
+        lines = lines_of(file)
+        return 0 < error.line <= len(lines) and _LAMBDA.match(lines[error.line - 1]) is not None
     return ELEMENT in error.message and file.replace("\\", "/").endswith(_CONTAINERS)

@@ -183,7 +183,9 @@ def _references(value: Expression | None) -> Iterator[RefExpr | None]:
         yield from _references(value.if_expr)
         yield from _references(value.else_expr)
     else:
-        yield value if isinstance(value, RefExpr) and isinstance(value.node, _FUNCTIONS) else None
+        # A local name has no full name; what it holds is not followed further.
+        named = isinstance(value, RefExpr) and isinstance(value.node, _FUNCTIONS) and "." in value.fullname
+        yield value if named and isinstance(value, RefExpr) else None
 
 
 def _alternatives(value: ast.expr | None) -> Iterator[ast.expr | None]:
