@@ -13,6 +13,7 @@ from mypy.nodes import (
     ComparisonExpr,
     Context,
     DictionaryComprehension,
+    EllipsisExpr,
     Expression,
     FloatExpr,
     GeneratorExpr,
@@ -294,19 +295,38 @@ _VIEWS: Final = frozenset(
 )  # fmt: skip
 
 
+def _viewed(expression: Expression) -> Expression | None:
+    """What an expression is a view of: ``x`` of ``x.view(-1)``, of ``x[0]``, of ``x.T``."""
+    if isinstance(expression, IndexExpr):
+        return expression.base
+    if isinstance(expression, CallExpr) and isinstance(expression.callee, MemberExpr):
+        return expression.callee.expr if expression.callee.name in _VIEWS else None
+    if isinstance(expression, MemberExpr):
+        return expression.expr if expression.name in _VIEWS else None
+    return None
+
+
 def base_of(expression: Expression) -> Expression:
     """What a chain of views starts from: ``x`` of ``x.view(-1)[0]``."""
-    while True:
-        inner: Expression | None = None
-        if isinstance(expression, IndexExpr):
-            inner = expression.base
-        elif isinstance(expression, CallExpr) and isinstance(expression.callee, MemberExpr):
-            inner = expression.callee.expr if expression.callee.name in _VIEWS else None
-        elif isinstance(expression, MemberExpr) and expression.name in _VIEWS:
-            inner = expression.expr
-        if inner is None:
-            return expression
+    while (inner := _viewed(expression)) is not None:
         expression = inner
+    return expression
+
+
+def is_view(api: Any, expression: Expression) -> bool:
+    """Whether a chain of views shares the data of what it starts from: no index in it is a tensor or a list."""
+    while (inner := _viewed(expression)) is not None:
+        if isinstance(expression, IndexExpr) and not _is_basic(api, expression.index):
+            return False
+        expression = inner
+    return True
+
+
+def _is_basic(api: Any, index: Expression) -> bool:
+    if isinstance(index, TupleExpr):
+        return all(_is_basic(api, item) for item in index.items)
+    t = compat.stored_type(api, index)
+    return isinstance(index, SliceExpr | EllipsisExpr) or (t is not None and is_number(t))
 
 
 # ---- layouts

@@ -20,7 +20,7 @@ from mypy.types import AnyType, FunctionLike, Instance, NoneType, Type, UnionTyp
 
 from spmd_mypy import compat
 from spmd_mypy.hooks import branches, untyped
-from spmd_mypy.hooks.arguments import AUGMENTED, AnyCall, Operand, base_of, layout_of, operands
+from spmd_mypy.hooks.arguments import AUGMENTED, AnyCall, Operand, base_of, is_view, layout_of, operands
 from spmd_mypy.hooks.base import Workbench
 from spmd_mypy.hooks.meshes import report_clash
 from spmd_mypy.hooks.pending import report_use
@@ -28,6 +28,7 @@ from spmd_mypy.hooks.zeros import zeros
 from spmd_mypy.layout import has_layout, is_tensor, same_type_variable, unknown_type
 from spmd_mypy.messages import violation_message
 from spmd_mypy.rules import operations as rules
+from spmd_mypy.rules.axis import fits, without_gradient
 from spmd_mypy.rules.call import Argument, Call, Verdict, Violation
 from spmd_mypy.rules.kinds import Layout
 from spmd_mypy.rules.ops import Operation
@@ -62,9 +63,17 @@ class Operations:
         plain = isinstance(default, Instance) and not is_tensor(default)
         if plain or isinstance(default, FunctionLike) or not has_layout(ctx.type):
             return ctx.default_attr_type
+        if ctx.is_lvalue:
+            return self._assigned(ctx)
         receiver = ctx.context.expr if isinstance(ctx.context, MemberExpr) else None
         found = [Operand("self", get_proper_type(ctx.type), receiver)]
         return self.infer(Site(op, ctx.api, ctx.context, found, {}), ctx.default_attr_type)
+
+    def _assigned(self, ctx: AttributeContext) -> Type:
+        """What ``x.data = y`` takes: what ``x`` is declared to be."""
+        layout = self.layouts.read(ctx.type) or self.layouts.unknown
+        kept = tuple(None if kind is None or kind.constant else kind for kind in layout)
+        return self.layouts.put(ctx.default_attr_type, [self.layouts.write(self.layouts.intern(kept))])
 
     def operator(self, op: str, ctx: MethodContext) -> Type:
         """An operator of a class, or of the members of a union, that may or may not be tensors."""
@@ -206,8 +215,22 @@ class Operations:
         for index, layout in verdict.mutations:
             target = site.operands[index].expression
             base = base_of(target) if target is not None else None
+            if target is not None and base is not target and (_is_augmented(site.op) or is_view(site.api, target)):
+                self._fit(site, base, layout)
             if base is not None and isinstance(base, NameExpr):
                 self._retype(site, base, layout if base is target else self._partly_written(site, base, layout))
+
+    def _fit(self, site: Site, base: Expression | None, layout: Layout) -> None:
+        """A write into a view is one into its base, whose type the view may have lost.
+
+        So it is with ``x.data.add_(v)``, and with ``x[i] += v`` where ``i`` varies.
+        """
+        whole = compat.stored_type(site.api, base) if base is not None else None
+        old = self.layouts.read(whole) if whole is not None else None
+        for axis, (was, new) in enumerate(zip(old or (), layout, strict=False)):
+            if not fits(was, without_gradient(new)):
+                site.operands[0] = replace(site.operands[0], expression=base)
+                self._fail(site, site.operands, Violation("inplace", axis, (0,)))
 
     def _partly_written(self, site: Site, base: Expression, layout: Layout) -> Layout:
         """The layout of a tensor after ``layout`` was written into a part of it."""

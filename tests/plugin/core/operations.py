@@ -149,6 +149,26 @@ def writes(r: Tensor[R[TP]], v: Tensor[V[TP]], p: Tensor[P[TP]]) -> None:
     reveal_type(third)  # R: Tensor[V[TP]]
 
 
+def writes_through_views(r: Tensor[R[TP]], i: Tensor[I[TP]], v: Tensor[V[TP]], index: Tensor[V[TP]]) -> None:
+    r.data.add_(v)  # E: spmd-inplace
+    r.detach()[0].copy_(v)  # E: spmd-inplace
+    r.data = v  # E: spmd-assign
+    r[index] += 1  # E: spmd-inplace
+    r[index].add_(1)  # writes into a copy
+    i.data.add_(r)
+    r.data = r * 2
+    r.data.zero_()
+
+
+def indices(r: Tensor[R[TP]], v: Tensor[V[TP]], p: Tensor[P[TP]]) -> None:
+    reveal_type(r[v:])  # R: Tensor[V[TP]]
+    reveal_type(r[1:2, : r.shape[0]])  # R: Tensor[R[TP]]
+    r[:, p:]  # E: spmd-partial
+    max(p, p)  # E: spmd-partial
+    reveal_type(max(r, v))  # R: Tensor[V[TP]]
+    reveal_type(max(r.shape[0], 3))  # R: int
+
+
 def escapes(p: Tensor[P[TP]], i: Tensor[I[TP]], r: Tensor[R[TP]]) -> None:
     p.item()  # E: spmd-escape
     p.tolist()  # E: spmd-escape
