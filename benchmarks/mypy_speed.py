@@ -1,12 +1,13 @@
 """What the plugin costs mypy: time and memory with it against without it, in turn, on generated projects.
 
     python benchmarks/mypy_speed.py                      # 200 and 1,000 modules, and the examples
-    python benchmarks/mypy_speed.py --modules 200 --rounds 3 --record
+    python benchmarks/mypy_speed.py --modules 200 --rounds 5 --record
 
-The projects are tensor-parallel models: packages of layers, blocks and models that import each other as a tree, at
-least 20 typed tensor expressions a module (the number is printed).  Each figure is processor time of the mypy process
-and its children (the machine is shared, so wall time says little), the median over the rounds; with and without
-alternate.  ``--record`` keeps the table in ``benchmarks/results/mypy_speed.md``.
+The projects are those of ``generated.py``: tensor-parallel models in the code around them, modules that import each
+other as a tree, at least 20 typed tensor expressions a module (the number is printed).  Each figure is processor time
+of the mypy process and its children (the machine is shared, so wall time says little), the median over the rounds; with
+and without alternate.  Memory is the largest resident size of one process.  ``--record`` keeps the tables in
+``benchmarks/results/mypy_speed.md``.
 
 Situations: *cold* (no cache), *stale* (every module of the project changed, torch cached), *warm* (nothing changed),
 *parallel* (as stale, with ``-n 2``).
@@ -16,130 +17,27 @@ from __future__ import annotations
 
 import argparse
 import os
+import platform
 import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parent.parent
-LIMITS: Final = {"cold": 1.10, "stale": 1.12, "warm": 1.2, "parallel": 1.12, "memory": 1.05}
-EXPRESSIONS_PER_LAYER: Final = 24
+sys.path.insert(0, str(ROOT))
 
-HEADER: Final = """from __future__ import annotations
+from benchmarks.generated import expressions, write_project  # noqa: E402
 
-import torch
-import torch.nn as nn
-import torch.nn.functional as F
-from spmd_runtime import DP, TP, I, P, Parameter, R, S, Tensor, V, all_gather, all_reduce, convert, reduce_scatter
-"""
-
-LAYER: Final = """
-
-class Norm{n}(nn.Module):
-    weight: Parameter[I[TP]]
-
-    def __init__(self, size: int) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.ones(size))
-
-    def forward(self, x: Tensor[V[DP], I[TP]]) -> Tensor[V[DP], I[TP]]:
-        scale = torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6)
-        return x * scale * self.weight
-
-
-class Attention{n}(nn.Module):
-    wqkv: Parameter[V[TP]]
-    wo: Parameter[V[TP]]
-
-    def __init__(self, size: int, heads: int) -> None:
-        super().__init__()
-        self.heads = heads
-        self.wqkv = nn.Parameter(torch.empty(3 * size, size))
-        self.wo = nn.Parameter(torch.empty(size, size))
-
-    def forward(self, x: Tensor[V[DP], I[TP]]) -> Tensor[V[DP], I[TP]]:
-        h = convert(x, TP, src=I, dst=R)
-        q, k, v = F.linear(h, self.wqkv).chunk(3, dim=-1)
-        batch, seq, width = q.shape
-        q = q.view(batch, seq, self.heads, -1).transpose(1, 2)
-        k = k.view(batch, seq, self.heads, -1).transpose(1, 2)
-        v = v.view(batch, seq, self.heads, -1).transpose(1, 2)
-        scores = torch.softmax(q @ k.transpose(-2, -1) / 8.0, dim=-1)
-        out: Tensor[V[DP], P[TP]] = F.linear((scores @ v).transpose(1, 2).reshape(batch, seq, width), self.wo)
-        return all_reduce(out, TP, dst=I)
-
-
-class MLP{n}(nn.Module):
-    w1: Parameter[V[TP]]
-    w2: Parameter[V[TP]]
-
-    def __init__(self, size: int) -> None:
-        super().__init__()
-        self.w1 = nn.Parameter(torch.empty(4 * size, size))
-        self.w2 = nn.Parameter(torch.empty(size, 4 * size))
-
-    def forward(self, x: Tensor[V[DP], I[TP]]) -> Tensor[V[DP], I[TP]]:
-        h = F.silu(F.linear(convert(x, TP, src=I, dst=R), self.w1))
-        out: Tensor[V[DP], P[TP]] = F.linear(h * torch.sigmoid(h), self.w2)
-        return all_reduce(out, TP, dst=I)
-
-
-class Block{n}(nn.Module):
-    def __init__(self, size: int, heads: int) -> None:
-        super().__init__()
-        self.norm = Norm{n}(size)
-        self.attention = Attention{n}(size, heads)
-        self.mlp = MLP{n}(size)
-
-    def forward(self, x: Tensor[V[DP], I[TP]]) -> Tensor[V[DP], I[TP]]:
-        x = x + self.attention(self.norm(x))
-        return x + self.mlp(self.norm(x))
-"""
-
-MODEL: Final = """
-
-class Model{n}(nn.Module):
-    def __init__(self, size: int, heads: int) -> None:
-        super().__init__()
-        self.blocks = nn.ModuleList([Block{n}(size, heads) for _ in range(4)])
-{parts}
-    def forward(self, x: Tensor[V[DP], I[TP]]) -> Tensor[V[DP], I[TP]]:
-        for block in self.blocks:
-            x = block(x)
-{calls}        return x
-"""
-
-
-def module_text(n: int) -> str:
-    """Module ``n`` of the tree: its own layers, and a model that also runs the models of its children."""
-    children = [c for c in (2 * n + 1, 2 * n + 2) if c < n_modules]
-    imports = "".join(f"from project.m{c} import Model{c}\n" for c in children)
-    parts = "".join(f"        self.part{c} = Model{c}(size, heads)\n" for c in children)
-    calls = "".join(f"        x = x + self.part{c}(x)\n" for c in children)
-    return HEADER + imports + LAYER.format(n=n) + MODEL.format(n=n, parts=parts, calls=calls)
-
-
-n_modules = 0
-
-
-def write_project(folder: Path, modules: int) -> int:
-    """Write the project; returns the number of lines."""
-    global n_modules  # noqa: PLW0603 - the tree's size, for module_text
-    n_modules = modules
-    package = folder / "project"
-    package.mkdir(parents=True)
-    (package / "__init__.py").write_text("")
-    lines = 0
-    for n in range(modules):
-        text = module_text(n)
-        lines += text.count("\n")
-        (package / f"m{n}.py").write_text(text)
-    return lines
-
+RESULTS: Final = ROOT / "benchmarks" / "results" / "mypy_speed.md"
+LIMITS: Final = {"cold": 1.10, "stale": 1.12, "warm": 1.2, "memory, cold": 1.05}
+TIMEOUT: Final = 1800
 
 CONFIG: Final = """[tool.mypy]
 allow_redefinition = true
@@ -157,103 +55,138 @@ class Cost:
     memory: float
 
 
-def run_mypy(folder: Path, cache: Path, plugin: bool, *arguments: str) -> Cost:
-    """One mypy run over the project, as its own process group; its output must hold no error when the plugin is on."""
+def run_mypy(folder: Path, plugin: bool, target: str, *arguments: str) -> Cost:
+    """One mypy run over ``target``, with the cache that belongs to it."""
     config = folder / f"config_{plugin}.toml"
     config.write_text(CONFIG.format(plugin='plugins = ["spmd_mypy.plugin"]' if plugin else ""))
-    command = [sys.executable, "-m", "mypy", "--config-file", str(config), "--cache-dir", str(cache), *arguments]
+    command = [sys.executable, "-m", "mypy", "--config-file", str(config), "--cache-dir", str(cache_of(folder, plugin))]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "MYPYPATH": str(ROOT)}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)  # as for users: the plugin is compiled once, not in every run
-    before = os.times()
-    process = subprocess.Popen(
-        command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    )
-    output, _ = process.communicate(timeout=1800)
-    after = os.times()
-    if process.returncode not in (0, 1) or (plugin and process.returncode != 0):
-        raise RuntimeError(f"mypy ended with {process.returncode}:\n{output[-3000:]}")
-    seconds = after.children_user - before.children_user + after.children_system - before.children_system
-    return Cost(seconds, peak_memory(command, folder, environment) if "--measure-memory" in arguments else 0.0)
+    output = folder / "output.txt"
+    with output.open("w") as file:
+        process = subprocess.Popen(
+            [*command, *arguments, target], cwd=folder, env=environment, stdout=file, stderr=subprocess.STDOUT
+        )
+        _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode not in (0, 1):
+        raise RuntimeError(f"mypy ended with {process.returncode}:\n{output.read_text()[-3000:]}")
+    return Cost(usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
 
 
-def peak_memory(command: list[str], folder: Path, environment: dict[str, str]) -> float:
-    """Peak resident memory (MiB) of a run, by the kernel's account of that one child."""
-    script = (
-        "import resource, subprocess, sys; subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL); "
-        "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024)"
-    )
-    measured = [sys.executable, "-c", script, *command]
-    done = subprocess.run(measured, cwd=folder, env=environment, capture_output=True, text=True, check=True)
-    return float(done.stdout)
+def cache_of(folder: Path, plugin: bool) -> Path:
+    """The cache of the runs with, or without, the plugin."""
+    return folder / f"cache_{plugin}"
 
 
 def touch_all(folder: Path, stamp: int) -> None:
     """Change every module of the project, so that its cache is stale and torch's is not."""
-    for path in (folder / "project").glob("*.py"):
+    for path in folder.rglob("*.py"):
         with path.open("a") as file:
             file.write(f"# {stamp}\n")
 
 
-def situations(folder: Path, rounds: int, target: str) -> dict[str, dict[bool, list[float]]]:
-    """Processor time per situation, with and without the plugin."""
-    times: dict[str, dict[bool, list[float]]] = {}
+@dataclass
+class Figures:
+    """What was measured, by situation, without (False) and with (True) the plugin."""
 
-    def record(name: str, plugin: bool, cost: Cost) -> None:
-        times.setdefault(name, {}).setdefault(plugin, []).append(cost.seconds)
+    costs: dict[str, dict[bool, list[float]]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(list)))
 
+    def add(self, situation: str, plugin: bool, value: float) -> None:
+        """Keep one figure."""
+        self.costs[situation][plugin].append(value)
+
+    def rows(self) -> Iterator[str]:
+        """The table: the medians, the median of the ratios of runs next to each other, the limit."""
+        yield "| situation | without | with | ratio | limit |"
+        yield "|---|---|---|---|---|"
+        for situation, costs in self.costs.items():
+            unit = "MiB" if situation.startswith("memory") else "s"
+            without, with_ = (statistics.median(costs[plugin]) for plugin in (False, True))
+            ratio = statistics.median(b / a for a, b in zip(costs[False], costs[True], strict=True))
+            shown = f"{without:.0f} {unit} | {with_:.0f}" if unit == "MiB" else f"{without:.2f} {unit} | {with_:.2f}"
+            yield f"| {situation} | {shown} {unit} | {ratio:.3f} | {LIMITS.get(situation, '')} |"
+
+
+def situations(folder: Path, target: str, rounds: int) -> Figures:
+    """Measure every situation in every round; which goes first, with or without, changes from round to round."""
+    figures = Figures()
+    stamp = 0
     for turn in range(rounds):
-        for plugin in (turn % 2 == 0, turn % 2 == 1):
-            cache = folder / f"cache_{plugin}"
-            shutil.rmtree(cache, ignore_errors=True)
-            record("cold", plugin, run_mypy(folder, cache, plugin, target))
-            touch_all(folder, turn * 10 + 1)
-            record("stale", plugin, run_mypy(folder, cache, plugin, target))
-            record("warm", plugin, run_mypy(folder, cache, plugin, target))
-            touch_all(folder, turn * 10 + 2)
-            record("parallel", plugin, run_mypy(folder, cache, plugin, "-n", "2", target))
-            print(".", end="", flush=True)
-    return times
+        order = (turn % 2 == 0, turn % 2 == 1)
+        for plugin in order:
+            shutil.rmtree(cache_of(folder, plugin), ignore_errors=True)
+            cost = run_mypy(folder, plugin, target)
+            figures.add("cold", plugin, cost.seconds)
+            figures.add("memory, cold", plugin, cost.memory)
+        for _ in range(2 if turn else 3):
+            stamp += 1
+            touch_all(folder / target, stamp)
+            for plugin in order:
+                cost = run_mypy(folder, plugin, target)
+                figures.add("stale", plugin, cost.seconds)
+                figures.add("memory, stale", plugin, cost.memory)
+            for plugin in order:
+                figures.add("warm", plugin, run_mypy(folder, plugin, target).seconds)
+        stamp += 1
+        touch_all(folder / target, stamp)
+        for plugin in order:
+            figures.add("parallel", plugin, run_mypy(folder, plugin, target, "-n", "2").seconds)
+        print(".", end="", flush=True)
+    return figures
 
 
-def expressions(folder: Path) -> int:
-    """Calls, operators and indexings in the project's forward methods, by a count over the syntax trees."""
-    import ast  # noqa: PLC0415 - only the report needs it
-
-    total = 0
-    for path in (folder / "project").glob("m*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.FunctionDef) and node.name == "forward":
-                total += sum(isinstance(n, ast.Call | ast.BinOp | ast.Subscript) for n in ast.walk(node))
-    return total
-
-
-def report(modules: int, rounds: int) -> str:
-    """Measure one generated project and return the table's rows."""
+def generated(modules: int, rounds: int) -> str:
+    """Measure one generated project; its table."""
     with tempfile.TemporaryDirectory(prefix="spmd-speed-") as name:
         folder = Path(name)
         lines = write_project(folder, modules)
         count = expressions(folder)
-        times = situations(folder, rounds, "project")
-    rows = [f"\n{modules} modules, {lines} lines, {count} tensor expressions ({count / modules:.0f} a module)\n"]
-    rows.append("| situation | without (s) | with (s) | ratio | limit |\n|---|---|---|---|---|")
-    for situation, by_plugin in times.items():
-        without, with_ = statistics.median(by_plugin[False]), statistics.median(by_plugin[True])
-        rows.append(f"| {situation} | {without:.2f} | {with_:.2f} | {with_ / without:.3f} | {LIMITS[situation]} |")
-    return "\n".join(rows)
+        figures = situations(folder, "project", rounds)
+    title = f"\n{modules} modules, {lines} lines, {count} tensor expressions ({count / modules:.0f} a module)"
+    return "\n".join([f"{title}; {rounds} rounds.\n", *figures.rows()])
+
+
+def examples(rounds: int) -> str:
+    """Measure the repository's examples; their table."""
+    with tempfile.TemporaryDirectory(prefix="spmd-speed-") as name:
+        folder = Path(name)
+        shutil.copytree(ROOT / "examples", folder / "examples", ignore=shutil.ignore_patterns(".mypy_cache"))
+        figures = situations(folder, "examples", rounds)
+    return "\n".join([f"\nThe examples; {rounds} rounds.\n", *figures.rows()])
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    """Measure, print, and keep the tables."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--modules", type=int, nargs="*", default=[200, 1000])
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--record", action="store_true", help="keep the table in benchmarks/results/mypy_speed.md")
+    parser.add_argument(
+        "--rounds", type=int, default=3, help="rounds; a third of them, but at least one, at 1,000 modules"
+    )
+    parser.add_argument("--examples", action=argparse.BooleanOptionalAction, default=True)
+    parser.add_argument("--record", action="store_true", help="keep the tables in benchmarks/results/mypy_speed.md")
     arguments = parser.parse_args()
-    tables = [report(modules, arguments.rounds) for modules in arguments.modules]
-    print(*tables, sep="\n")
-    if arguments.record:
-        results = ROOT / "benchmarks" / "results" / "mypy_speed.md"
-        results.parent.mkdir(exist_ok=True)
-        results.write_text("# python benchmarks/mypy_speed.py\n" + "\n".join(tables) + "\n")
+    command = " ".join(["python benchmarks/mypy_speed.py", *sys.argv[1:]])
+    text = (
+        f"# {command}\n\nmypy {version('mypy')}, torch {version('torch')}, Python {platform.python_version()}. "
+        "Processor seconds and peak memory, medians.\n"
+    )
+    print(text)
+    tables = [(examples, arguments.rounds)] if arguments.examples else []
+    for measure, rounds in tables:
+        text = keep(text, measure(rounds), arguments.record)
+    for modules in arguments.modules:
+        rounds = arguments.rounds if modules < 1000 else max(1, arguments.rounds // 3)
+        text = keep(text, generated(modules, rounds), arguments.record)
+
+
+def keep(text: str, table: str, record: bool) -> str:
+    """Print a table, and keep all that there are."""
+    print(table, flush=True)
+    if record:
+        RESULTS.parent.mkdir(exist_ok=True)
+        RESULTS.write_text(f"{text}{table}\n")
+    return f"{text}{table}\n"
 
 
 if __name__ == "__main__":

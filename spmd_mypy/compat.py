@@ -33,7 +33,7 @@ from mypy.nodes import (
 )
 from mypy.plugin import AnalyzeTypeContext
 from mypy.reachability import mark_block_unreachable
-from mypy.types import AnyType, CallableType, Instance, Type, TypeGuardedType, TypeOfAny
+from mypy.types import AnyType, CallableType, Instance, Type, TypeGuardedType, TypeOfAny, UnboundType
 
 # After mypy's own patches.
 _LAST: Final = 100
@@ -42,11 +42,12 @@ ErrorFilter: TypeAlias = Callable[[str, Any], bool]
 
 # A test sets this to see that the plugin works without the private parts.
 WITHOUT_PRIVATE: Final = "SPMD_MYPY_WITHOUT_PRIVATE"
+_PRIVATE: Final = not os.environ.get(WITHOUT_PRIVATE)
 
 
 def private_parts() -> bool:
     """Whether to use mypy's private parts at all."""
-    return not os.environ.get(WITHOUT_PRIVATE)
+    return _PRIVATE
 
 
 class Watcher:
@@ -96,10 +97,10 @@ def errors_of(api: Any) -> Any:
 
 def stored_type(api: Any, expression: Expression) -> Type | None:
     """The type that mypy has inferred for ``expression`` in the current pass, or None."""
-    if not private_parts():
+    if not _PRIVATE:
         return None
     try:
-        return cast("Type", api.lookup_type(expression))
+        return api.lookup_type(expression)  # type: ignore[no-any-return]
     except (AttributeError, KeyError):
         return None
 
@@ -388,6 +389,16 @@ def report_failure() -> None:
         raise  # noqa: PLE0704 - called from an except block
     if mode:
         traceback.print_exc()
+
+
+def named(ctx: AnalyzeTypeContext, t: UnboundType) -> object:
+    """What the name in a type that is not analyzed yet stands for; None where mypy cannot say (yet)."""
+    api: Any = ctx.api
+    try:
+        symbol = api.lookup_qualified(t.name, t, True)
+    except AttributeError:
+        return None
+    return None if symbol is None else symbol.node
 
 
 def instance_of(ctx: AnalyzeTypeContext, info: TypeInfo, arguments: Sequence[Type]) -> Type:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final, TypeAlias
 
+from mypy.nodes import Decorator, FuncBase, TypeInfo
 from mypy.options import Options
 from mypy.plugin import (
     AnalyzeTypeContext,
@@ -77,11 +78,30 @@ _OPERATORS: Final = frozenset(
      "__getitem__", "__setitem__"}  # fmt: skip
 
 
+class _Kept(dict[str, Any]):
+    """A look-up that keeps its answers, so that mypy's next question runs no code of ours.
+
+    ``settled`` says whether the answer on a name stays what it is.
+    """
+
+    def __init__(self, find: Callable[[str], Any], settled: Callable[[str], bool] | None = None) -> None:
+        super().__init__()
+        self._find, self._settled = find, settled
+
+    def __missing__(self, fullname: str) -> Any:
+        found = self._find(fullname)
+        if self._settled is None or self._settled(fullname):
+            self[fullname] = found
+        return found
+
+
 class Dispatch:
     """Dispatch from mypy's hooks to the handlers in ``spmd_mypy.hooks``."""
 
     def __init__(self, config: Config, options: Options, lookup: Lookup) -> None:
         self.config = config
+        self._lookup = lookup
+        self._batch = not options.fine_grained_incremental
         self._mypys = DefaultPlugin(options)
         self.bench = Workbench(self.config, options, lookup)
         self.annotations = Annotations(self.config, self.bench.layouts)
@@ -144,12 +164,14 @@ class Dispatch:
     def _guard(self, hook: Callable[[Any], Type]) -> Callable[[Any], Type]:
         """``hook`` that never raises: whatever the syntax tree holds, mypy finishes; and the watcher is in place."""
 
+        bench, watcher, flags = self.bench, self.bench.watcher, self.flags if self.flags else None
+
         def guarded(ctx: Any) -> Type:
-            self.bench.api = ctx.api
-            if not self.bench.watcher.watching:
-                self.bench.watcher.watch(compat.errors_of(ctx.api))
-            if self.flags:
-                self.flags.mark(compat.current_file(ctx.api))
+            bench.api = ctx.api
+            if not watcher.watching:
+                watcher.watch(compat.errors_of(ctx.api))
+            if flags is not None:
+                flags.mark(compat.current_file(ctx.api))
             try:
                 return hook(ctx)
             except Exception:
@@ -166,6 +188,29 @@ class Dispatch:
         return {name: self._guard(hook) for name, hook in hooks.items()}
 
     # ---- mypy's interface
+
+    def lookups(self) -> dict[str, Callable[[str], Any]]:
+        """What answers mypy's questions from the first on, by the name of the plugin's method."""
+        return {
+            "get_type_analyze_hook": self._types.get,
+            "get_function_hook": _Kept(self.get_function_hook, self._settled).__getitem__,
+            "get_function_signature_hook": _Kept(self.get_function_signature_hook, self.inference.settled).__getitem__,
+            "get_method_hook": _Kept(self.get_method_hook, self._settled).__getitem__,
+            "get_method_signature_hook": _Kept(self.get_method_signature_hook).__getitem__,
+            "get_attribute_hook": _Kept(self.get_attribute_hook).__getitem__,
+        }
+
+    def _settled(self, fullname: str) -> bool:
+        """Whether a name always means the same: not what a project defines and the daemon may see come and go.
+
+        Nor variables, of which mypy has not inferred what they hold.
+        """
+        if not self.bench.watcher.watching:
+            return False
+        if fullname.startswith(_NOT_OURS):
+            return True
+        symbol = self._lookup(fullname) if self._batch and "." in fullname else None
+        return symbol is not None and isinstance(symbol.node, FuncBase | Decorator | TypeInfo)
 
     def get_customize_class_mro_hook(self, fullname: str) -> Callable[[ClassDefContext], None] | None:
         """Make torch's tensor classes and containers of modules generic."""
@@ -196,11 +241,13 @@ class Dispatch:
         return self._types.get(fullname)
 
     def _annotation(self, hook: Callable[[AnalyzeTypeContext], Type]) -> Callable[[AnalyzeTypeContext], Type]:
+        watcher, flags = self.bench.watcher, self.flags if self.flags else None
+
         def analyze(ctx: AnalyzeTypeContext) -> Type:
-            if not self.bench.watcher.watching:
-                self.bench.watcher.watch(compat.errors_of(ctx.api))
-            if self.flags:
-                self.flags.mark(compat.tree_of(ctx.api))
+            if not watcher.watching:
+                watcher.watch(compat.errors_of(ctx.api))
+            if flags is not None:
+                flags.mark(compat.tree_of(ctx.api))
             return hook(ctx)
 
         return analyze

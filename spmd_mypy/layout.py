@@ -7,7 +7,7 @@ one slot per configured axis.  A slot is an instance of one of ``spmd_runtime.ty
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from mypy.maptype import map_instance_to_supertype
 from mypy.nodes import SymbolTableNode, TypeInfo
@@ -98,6 +98,13 @@ def layout_argument(t: ProperType) -> Type | None:
     return t.args[0] if t.args else unknown_type()
 
 
+class Known(NamedTuple):
+    """A layout argument that ``Layouts.write`` has made, and what of."""
+
+    argument: TupleType
+    layout: Layout
+
+
 class Layouts:
     """Conversions between layouts and mypy types, for one configuration and one build."""
 
@@ -105,12 +112,15 @@ class Layouts:
         self.config = config
         self.size = len(config.axes)
         self._interned: dict[Layout, Layout] = {}
+        self.with_constant: set[int] = set()  # identities of interned layouts with a constant in them
         self.unknown: Layout = self.intern((None,) * self.size)
         self._lookup = lookup
         self._anchor: object = None
         # What ``write`` made, by the layout's identity, and back: reading needs no look at the slots then.
         self._written: dict[int, tuple[Layout, Type]] = {}
-        self._read: dict[int, tuple[TupleType, Layout]] = {}
+        self._read: dict[int, Known] = {}
+        # What hooks have made of layouts for calls that repeat; gone with the classes it is made of.
+        self.repeated: dict[object, Type] = {}
 
     def info(self, fullname: str) -> TypeInfo | None:
         """The class called ``fullname``, if the build has loaded it."""
@@ -134,12 +144,42 @@ class Layouts:
         if not isinstance(argument, TupleType) or len(argument.items) != self.size:
             return self.unknown
         known = self._read.get(id(argument))
-        if known is not None and known[0] is argument:
-            return known[1]
-        layout = self.intern(tuple(axis_type(item) for item in argument.items))
+        if known is not None and known.argument is argument:
+            return known.layout
+        return self._masked(tuple([axis_type(item) for item in argument.items]))
+
+    def _masked(self, layout: Layout) -> Layout:
+        """The layout as it counts: nothing is known on axes of size one."""
         if self.config.size_one:
-            layout = self.intern(tuple(None if i in self.config.size_one else kind for i, kind in enumerate(layout)))
-        return layout
+            layout = tuple([None if i in self.config.size_one else kind for i, kind in enumerate(layout)])
+        return self.intern(layout)
+
+    def plain(self, argument: Type) -> Layout | None:
+        """The layout that ``argument`` says if there is a kind or Any in every slot, else None.
+
+        Not so: type variables, joins of different kinds, what a collective still writes to, axes left to be inferred.
+        """
+        known = self._read.get(id(argument))
+        if known is not None:
+            return known.layout
+        if not isinstance(argument, TupleType) or len(argument.items) != self.size:
+            return None
+        found: list[AxisType | None] = []
+        for slot in argument.items:
+            if isinstance(slot, Instance):
+                kind = axis_type(slot) if slot.type.fullname == SHARD else _READ.get(slot.type.fullname)
+                if kind is None:
+                    return None
+                found.append(kind)
+            elif isinstance(slot, AnyType):
+                found.append(None)
+            else:
+                return None
+        return self._masked(tuple(found))
+
+    def is_written(self, argument: Type) -> bool:
+        """Whether ``write`` has made ``argument``."""
+        return id(argument) in self._read
 
     def is_plain(self, t: Type) -> bool:
         """Whether ``t`` is a tensor whose layout ``write`` made, of kinds and unknowns alone."""
@@ -148,7 +188,12 @@ class Layouts:
 
     def intern(self, layout: Layout) -> Layout:
         """The one object that stands for ``layout``."""
-        return self._interned.setdefault(layout, layout)
+        found = self._interned.get(layout)
+        if found is None:
+            found = self._interned[layout] = layout
+            if any(kind is not None and kind.constant for kind in layout):
+                self.with_constant.add(id(layout))
+        return found
 
     def _read_union(self, t: UnionType) -> Layout | None:
         layouts = [self.read(item) for item in t.relevant_items()]
@@ -203,7 +248,7 @@ class Layouts:
         """The layout argument for ``layout``; plain Any where nothing is known."""
         anchor = self.info(f"{TYPES}.Varying")
         if anchor is not self._anchor:  # another build: its classes are other objects
-            self._anchor, self._written, self._read = anchor, {}, {}
+            self._anchor, self._written, self._read, self.repeated = anchor, {}, {}, {}
         known = self._written.get(id(layout))
         if known is not None and known[0] is layout:
             return known[1]
@@ -214,7 +259,7 @@ class Layouts:
         if self._is_complete(layout, made):
             self._written[id(layout)] = (layout, made)
             if isinstance(made, TupleType) and not self.config.size_one:
-                self._read[id(made)] = (made, layout)
+                self._read[id(made)] = Known(made, layout)
         return made
 
     @staticmethod
@@ -233,8 +278,8 @@ class Layouts:
         argument = layout_argument(t)
         argument = get_proper_type(argument) if argument is not None else None
         known = self._read.get(id(argument))
-        if known is not None and known[0] is argument:
-            layout = known[1]
+        if known is not None and known.argument is argument:
+            layout = known.layout
             return self.write((*layout[:axis], kind, *layout[axis + 1 :]))
         slots = list(self.slots(t) or [unknown_type()] * self.size)
         slots[axis] = self.slot(axis, kind)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from mypy.errors import CompileError
@@ -40,10 +39,15 @@ KEEP_INSTALLED: Final = "SPMD_MYPY_KEEP_INSTALLED"
 def _digest() -> str:
     """A digest of the plugin's own files: mypy only looks at this one, caches must follow all."""
     digest = hashlib.sha256(__version__.encode())
-    folder = Path(__file__).parent
-    for path in sorted(folder.rglob("*.py")):
-        if path.relative_to(folder).parts[0] != "cli":  # the command decides nothing
-            digest.update(path.read_bytes())
+    top = os.path.dirname(__file__)
+    for folder, inner, files in os.walk(top):
+        if folder == top and "cli" in inner:  # the command decides nothing
+            inner.remove("cli")
+        inner.sort()
+        for name in sorted(files):
+            if name.endswith(".py"):
+                with open(os.path.join(folder, name), "rb") as file:
+                    digest.update(file.read())
     return digest.hexdigest()[:16]
 
 
@@ -69,6 +73,9 @@ class SpmdPlugin(Plugin):
             from spmd_mypy.dispatch import Dispatch  # noqa: PLC0415 - a warm run does without
 
             self._dispatch = Dispatch(self.config, self.options, self.lookup_fully_qualified)
+            # mypy asks tens of thousands of times: from now on it asks the tables themselves.
+            for name, lookup in self._dispatch.lookups().items():
+                setattr(self, name, lookup)
         return self._dispatch
 
     def report_config_data(self, ctx: ReportConfigContext) -> Any:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 from functools import lru_cache
-from pathlib import Path
 from typing import Final
 
 _LIMIT: Final = 40
@@ -11,7 +11,9 @@ _LIMIT: Final = 40
 
 @lru_cache(maxsize=8)
 def _read(path: str, stamp: float) -> str:
-    return Path(path).read_text(encoding="utf-8")
+    with open(path, "rb", buffering=0) as file:
+        text = file.read().decode("utf-8")
+    return text.replace("\r\n", "\n") if "\r" in text else text
 
 
 @lru_cache(maxsize=8)
@@ -22,7 +24,7 @@ def _lines(text: str) -> tuple[str, ...]:
 def text_of(path: str) -> str | None:
     """The text of a file; None where it cannot be read.  Read anew when the file has changed."""
     try:
-        return _read(path, Path(path).stat().st_mtime)
+        return _read(path, os.stat(path).st_mtime)
     except (OSError, UnicodeDecodeError):
         return None
 

@@ -6,6 +6,7 @@ mypy's own visitors are compiled so that plugins cannot subclass them.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Final
 
 from mypy import nodes as n
@@ -87,10 +88,60 @@ def children(node: n.Node) -> Iterator[n.Node]:
         yield from _nodes(getattr(node, name, None))
 
 
+_KEPT: Final = 8
+
+
+@dataclass(slots=True)
+class _Walked:
+    """What lies in a function or block, in all and by kinds; with the body that it had, for the daemon puts others."""
+
+    node: n.Node
+    body: object
+    nodes: list[n.Node]
+    of_kinds: dict[frozenset[type], list[n.Node]] = field(default_factory=dict)
+
+
+_walked: dict[int, _Walked] = {}  # those asked for last
+
+
 def walk(node: n.Node) -> Iterator[n.Node]:
-    """``node`` and everything inside it, parents first."""
+    """``node`` and everything inside it, parents first; functions and blocks are asked for again and again."""
+    if not isinstance(node, n.FuncDef | n.Block):
+        return _walk(node)
+    return iter(_walk_once(node).nodes)
+
+
+def walk_for(node: n.FuncDef | n.Block, kinds: frozenset[type]) -> list[n.Node]:
+    """The nodes of these kinds in a function or block, parents first."""
+    walked = _walk_once(node)
+    found = walked.of_kinds.get(kinds)
+    if found is None:
+        found = walked.of_kinds[kinds] = [inside for inside in walked.nodes if type(inside) in kinds]
+    return found
+
+
+def _walk_once(node: n.FuncDef | n.Block) -> _Walked:
+    body = node.body
+    known = _walked.get(id(node))
+    if known is None or known.node is not node or known.body is not body:
+        if len(_walked) >= _KEPT:
+            _walked.clear()
+        known = _walked[id(node)] = _Walked(node, body, list(_walk(node)))
+    return known
+
+
+def _walk(node: n.Node) -> Iterator[n.Node]:
     todo = [node]
     while todo:
         found = todo.pop()
         yield found
-        todo.extend(reversed(list(children(found))))
+        fields = _FIELDS.get(type(found))
+        if fields is not None:
+            inside: list[n.Node] = []
+            for name in fields:
+                value = getattr(found, name, None)
+                if isinstance(value, n.Node):
+                    inside.append(value)
+                elif value:
+                    inside.extend(_nodes(value))
+            todo.extend(inside[::-1])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from mypy.nodes import COVARIANT
+from mypy.nodes import COVARIANT, TypeAlias, TypeInfo
 from mypy.plugin import AnalyzeTypeContext, ClassDefContext
 from mypy.types import (
     AnyType,
@@ -26,13 +26,13 @@ from mypy.types import (
 
 from spmd_mypy import codes, compat
 from spmd_mypy.config import Config
-from spmd_mypy.fullnames import GROUP, MESH_AXIS, PARAMETER, SHARD, SPMD_TYPE, TENSOR
+from spmd_mypy.fullnames import GROUP, MESH_AXIS, PARAMETER, SHARD, SPMD_TYPE, TENSOR, TYPES
 from spmd_mypy.layout import KINDS, Layouts, axis_type, unknown_type
 from spmd_mypy.messages import parameter_message
 from spmd_mypy.rules.gradients import judge_parameter
 from spmd_mypy.unmarked import LAYOUT
 
-_TUPLES: Final = frozenset({"tuple", "Tuple", "typing.Tuple", "builtins.tuple"})
+_OURS: Final = f"{TYPES}."
 
 
 def make_generic(ctx: ClassDefContext) -> None:
@@ -62,6 +62,7 @@ class Annotations:
     def __init__(self, config: Config, layouts: Layouts) -> None:
         self.config = config
         self.layouts = layouts
+        self._failures = 0  # how often something was reported
 
     # ---- Tensor[...]
 
@@ -71,12 +72,25 @@ class Annotations:
         info = self.layouts.info(class_name)
         if info is None or not info.defn.type_vars:
             return compat.instance_of(ctx, info, []) if info else unknown_type()
-        argument = self._layout_argument(ctx, list(unbound.args)) if unbound.args else self._bare()
-        if class_name == PARAMETER:
-            self._check_parameter(ctx, argument)
+        argument = self._argument(ctx, class_name) if unbound.args else self._bare()
         result = Instance(info, [argument], unbound.line, unbound.column)
         result.end_line, result.end_column = unbound.end_line, unbound.end_column
         return result
+
+    def _argument(self, ctx: AnalyzeTypeContext, class_name: str) -> Type:
+        """The layout argument; annotations repeat, so that what the same names said before is looked up."""
+        named = _named(ctx)
+        key = None if named is None else (class_name, *named)
+        known = self.layouts.repeated.get(key) if key is not None else None
+        if known is not None:
+            return known
+        failures = self._failures
+        argument = self._layout_argument(ctx, list(ctx.type.args))
+        if class_name == PARAMETER:
+            self._check_parameter(ctx, argument)
+        if key is not None and self._failures == failures and self.layouts.is_written(argument):
+            self.layouts.repeated[key] = argument
+        return argument
 
     def _check_parameter(self, ctx: AnalyzeTypeContext, argument: Type) -> None:
         argument = get_proper_type(argument)
@@ -84,6 +98,7 @@ class Annotations:
             layout = tuple(axis_type(slot) for slot in argument.items)
             for violation in judge_parameter(layout, self.config.reduced):
                 text = parameter_message(self.config.axes[violation.axis].cls)
+                self._failures += 1
                 ctx.api.fail(text, ctx.context, code=codes.GRAD)
 
     @staticmethod
@@ -231,10 +246,33 @@ class Annotations:
             self.check_axis(ctx, get_proper_type(result.args[0]))
         return result
 
-    @staticmethod
-    def _fail(ctx: AnalyzeTypeContext, message: str) -> None:
+    def _fail(self, ctx: AnalyzeTypeContext, message: str) -> None:
+        self._failures += 1
         ctx.api.fail(message, ctx.context, code=codes.ANNOTATION)
 
 
-def _is_int(t: ProperType) -> bool:
-    return isinstance(t, LiteralType) and isinstance(t.value, int) and not isinstance(t.value, bool)
+def _named(ctx: AnalyzeTypeContext) -> list[object] | None:
+    """What the names in ``V[DP], S[TP, 0]`` stand for, or None where anything else is written.
+
+    Kinds are ours, and so never change; of an axis only its name counts.
+    """
+    found: list[object] = []
+    for argument in ctx.type.args:
+        if not isinstance(argument, UnboundType):
+            return None
+        kind = compat.named(ctx, argument)
+        if not isinstance(kind, TypeAlias | TypeInfo) or not kind.fullname.startswith(_OURS):
+            return None
+        found.append(kind)
+        for inner in argument.args:
+            if isinstance(inner, UnboundType) and not inner.args:
+                axis = compat.named(ctx, inner)
+                if not isinstance(axis, TypeInfo):
+                    return None
+                found.append(axis)
+            elif isinstance(inner, RawExpressionType) and type(inner.literal_value) is int:
+                found.append(inner.literal_value)
+            else:
+                return None
+        found.append(None)
+    return found

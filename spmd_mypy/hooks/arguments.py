@@ -55,8 +55,8 @@ from spmd_mypy.rules.kinds import AxisType, Layout
 
 AnyCall: TypeAlias = FunctionContext | MethodContext
 
-_NUMBERS: Final = frozenset({"builtins.int", "builtins.float", "builtins.bool", "builtins.complex"})
-_PLAIN: Final = frozenset({"builtins.str", "torch._C.dtype", "torch._C.device", "torch._C.layout"})
+NUMBERS: Final = frozenset({"builtins.int", "builtins.float", "builtins.bool", "builtins.complex"})
+PLAIN: Final = frozenset({"builtins.str", "torch._C.dtype", "torch._C.device", "torch._C.layout"})
 _REBUILDING: Final = frozenset({"builtins.list", "builtins.tuple", "builtins.sorted", "builtins.set"})
 _CONSTANTS: Final[dict[str, OptionValue]] = {"builtins.True": True, "builtins.False": False, "builtins.None": None}
 
@@ -133,7 +133,7 @@ def is_number(t: Type) -> bool:
         t = t.fallback
     if isinstance(t, UnionType):
         return all(is_number(item) for item in t.items)
-    return isinstance(t, Instance) and t.type.fullname in _NUMBERS
+    return isinstance(t, Instance) and t.type.fullname in NUMBERS
 
 
 def _comprehension(expression: Expression) -> Expression | None:
@@ -247,13 +247,13 @@ def _place(
     name = t.type.fullname if isinstance(t, Instance) else ""
     if name in GENERIC_TENSORS:
         found.append(Operand(param, t, expression))
-    elif name in _NUMBERS:
+    elif name in NUMBERS:
         value = option(api, expression) if expression is not None else UNKNOWN
         found.append(Operand(param, t, expression, True, value))
         options[param] = value
     elif isinstance(t, AnyType):
         options[param] = UNTYPED
-    elif name in _PLAIN or isinstance(t, NoneType):
+    elif name in PLAIN or isinstance(t, NoneType):
         options[param] = option(api, expression) if expression is not None else UNKNOWN
     else:
         here = list(leaves(api, param, t, expression))

@@ -33,6 +33,8 @@ _CODES: Final[dict[str, ErrorCode]] = {
     "assignment": codes.ASSIGN,
     "typeddict-item": codes.ASSIGN,
 }
+# Frequent, and without a type in them; most are never shown.
+_NEVER_OURS: Final = frozenset({"explicit-override", "mutable-override", "import-untyped", "no-untyped-def"})
 _QUOTED: Final = re.compile(r'"([^"]*)"')
 _CONTAINERS: Final = re.compile(r'has type "(ModuleList|ModuleDict|Sequential|ParameterList|ParameterDict)\[')
 _REDEFINE: Final = (
@@ -193,6 +195,7 @@ class Boundaries:
         self._redefinition = bool(getattr(options, "allow_redefinition", False))
         self._without_autograd = without_autograd
         self._dropped: Any = None
+        self._fine: set[tuple[str, str]] = set()  # complaints in words that were found to be none
         self._failed: Failure | None = None
         self._overloaded: Any = None
 
@@ -201,6 +204,8 @@ class Boundaries:
         self._failed = failure
 
     def __call__(self, file: str, error: Any) -> bool:
+        if error.code is not None and error.code.code in _NEVER_OURS:
+            return False
         try:
             if brought_about(file, error):
                 self._dropped = error
@@ -266,6 +271,9 @@ class Boundaries:
     def _layouts(self, file: str, error: Any) -> bool:
         """A complaint in which tensors are printed: drop it, or give it our code and say what to call."""
         code = error.code.code if error.code is not None else ""
+        if (code, error.message) in self._fine:
+            self._dropped = error
+            return True
         advice = ""
         if types := _compared(error, code):
             got, want = types
@@ -288,6 +296,7 @@ class Boundaries:
         if code not in _CODES:
             return False
         if accepts(got, want):
+            self._fine.add((code, error.message))
             return True
         # Where no gradient flows, R and I both just say that the ranks have the same value.
         unbound = code == "return-value" and self._without_autograd is not None and self._without_autograd(error)

@@ -8,10 +8,12 @@ from typing import Any, Final
 
 from mypy.nodes import (
     AssignmentStmt,
+    Block,
     CallExpr,
     ClassDef,
     ConditionalExpr,
     Context,
+    Decorator,
     DelStmt,
     DictExpr,
     DictionaryComprehension,
@@ -27,6 +29,7 @@ from mypy.nodes import (
     Node,
     OperatorAssignmentStmt,
     OpExpr,
+    OverloadedFuncDef,
     RefExpr,
     StarExpr,
     StrExpr,
@@ -38,7 +41,7 @@ from mypy.types import AnyType, Instance, TupleType, Type, TypeOfAny, get_proper
 
 from spmd_mypy import compat
 from spmd_mypy.hooks.signatures import is_module
-from spmd_mypy.tree import walk
+from spmd_mypy.tree import walk, walk_for
 
 _MAPPING_BASES: Final = frozenset({"builtins.dict", "typing.Mapping", "collections.OrderedDict"})
 
@@ -191,6 +194,10 @@ def _of_type(api: Any, t: Type) -> Elements:
 _ADDS: Final = {"append": 0, "add_module": 1, "insert": 1}
 _REMOVES: Final = frozenset({"pop", "clear"})
 _ADD_MANY: Final = frozenset({"extend", "update"})
+# The nodes in which a container changes.
+_CHANGING: Final[frozenset[type]] = frozenset(
+    {AssignmentStmt, CallExpr, DelStmt, ExpressionStmt, OperatorAssignmentStmt}
+)
 
 
 def later_elements(api: Any, made_at: Context) -> Elements:
@@ -208,17 +215,32 @@ def later_elements(api: Any, made_at: Context) -> Elements:
 def put_in(scope: Node, variable: Expression) -> Elements:
     """The modules that the functions in ``scope`` put into the container ``variable``; mypy need not have seen them."""
     found = Elements()
-    for inside in (node for node in walk(scope) if isinstance(node, FuncDef)):
+    for inside in _functions(scope):
         for value, many in _additions(inside, variable):
             found.extend(each(value, inside) if many else constructed(value, inside))
-        if any(_removes(node, variable) for node in walk(inside)):
+        if any(_removes(node, variable) for node in walk_for(inside, _CHANGING)):
             found.fixed = False
     return found
 
 
+def _functions(scope: Node) -> Iterator[FuncDef]:
+    """The outermost functions in a function or in the body of a class."""
+    if isinstance(scope, FuncDef):
+        yield scope
+        return
+    for node in scope.body if isinstance(scope, Block) else ():
+        if isinstance(node, FuncDef):
+            yield node
+        elif isinstance(node, Decorator):
+            yield node.func
+        elif isinstance(node, OverloadedFuncDef):
+            for item in node.items:
+                yield item.func if isinstance(item, Decorator) else item
+
+
 def _assigned_to(function: FuncDef, made_at: Context) -> Expression | None:
     """The variable that the value made at ``made_at`` is assigned to."""
-    for node in walk(function):
+    for node in walk_for(function, _CHANGING):
         if isinstance(node, AssignmentStmt) and node.rvalue is made_at and len(node.lvalues) == 1:
             return node.lvalues[0]
     return None
@@ -239,7 +261,7 @@ def _same_variable(one: Expression, two: Expression) -> bool:
 
 def _additions(function: FuncDef, variable: Expression) -> Iterator[tuple[Expression, bool]]:
     """What a function puts into a variable: one element, or (True) all of an iterable."""
-    for node in walk(function):
+    for node in walk_for(function, _CHANGING):
         if isinstance(node, ExpressionStmt) and isinstance(node.expr, CallExpr):
             yield from _method(node.expr, variable)
         elif isinstance(node, AssignmentStmt):

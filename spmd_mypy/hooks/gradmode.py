@@ -11,12 +11,18 @@ from mypy.nodes import (
     ClassDef,
     Decorator,
     Expression,
+    ForStmt,
     FuncDef,
+    IfStmt,
     IntExpr,
+    MatchStmt,
     MypyFile,
     NameExpr,
     Node,
+    OverloadedFuncDef,
     RefExpr,
+    TryStmt,
+    WhileStmt,
     WithStmt,
 )
 
@@ -49,18 +55,22 @@ def _mode(expression: Expression) -> bool | None:
     return True if name in _ON else None
 
 
+# Where statements and blocks lie inside others; all other statements hold none.
+_INSIDE: Final[dict[type, tuple[str, ...]]] = {
+    Block: ("body",), ClassDef: ("defs",), FuncDef: ("body",), Decorator: ("func",), OverloadedFuncDef: ("items",),
+    IfStmt: ("body", "else_body"), ForStmt: ("body", "else_body"), WhileStmt: ("body", "else_body"),
+    WithStmt: ("body",), TryStmt: ("body", "handlers", "else_body", "finally_body"), MatchStmt: ("bodies",),
+}  # fmt: skip
+
+
 def _blocks(statement: Node) -> Iterator[Node]:
     """The statements and blocks right inside a statement."""
-    for name in ("body", "defs", "else_body", "finally_body", "func"):
-        inner = getattr(statement, name, None)
-        if isinstance(inner, Node):
-            yield inner
-        elif isinstance(inner, list):
-            yield from (node for node in inner if isinstance(node, Node))
-    for name in ("handlers", "bodies", "items"):
-        inner = getattr(statement, name, None)
+    for name in _INSIDE.get(type(statement), ()):
+        inner = getattr(statement, name)
         if isinstance(inner, list):
-            yield from (node for node in inner if isinstance(node, Node))
+            yield from inner
+        elif inner is not None:
+            yield inner
 
 
 def _methods(definition: ClassDef) -> Iterator[FuncDef]:
@@ -92,7 +102,7 @@ def _ranges(tree: MypyFile) -> list[tuple[int, int, bool]]:
         elif isinstance(statement, ClassDef) and statement.info and is_function(statement.info):
             bodies = [function.body.body for function in _methods(statement)]
             found.extend((body[0].line, body[-1].end_line or body[-1].line, False) for body in bodies if body)
-        todo.extend(_blocks(statement))
+        todo.extend([node for node in _blocks(statement) if type(node) in _INSIDE])
     return found
 
 
@@ -117,6 +127,8 @@ class GradMode:
         if tree is not self._tree or tree.defs is not self._defs:
             self._tree, self._defs = tree, tree.defs
             self._ranges = _ranges(tree) if _mentions_mode(tree.path) else []
+        if not self._ranges:
+            return True
         mode, width = True, 1 << 60
         for start, end, value in self._ranges:
             if start <= line <= end and end - start <= width:

@@ -47,6 +47,10 @@ class Inference:
             self._concerned[fullname] = found
         return found
 
+    def settled(self, fullname: str) -> bool:
+        """Whether what is said of ``fullname`` will not change when mypy has inferred more."""
+        return fullname in self._concerned
+
     def _gives_its_variable(self, fullname: str) -> bool | None:
         """None where mypy has not inferred the function's type yet."""
         try:

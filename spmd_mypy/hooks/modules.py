@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from mypy.nodes import SYMBOL_FUNCBASE_TYPES, CallExpr, Context, Decorator, SuperExpr, TypeInfo
+from mypy.nodes import SYMBOL_FUNCBASE_TYPES, CallExpr, Context, Decorator, FuncDef, SuperExpr, TypeInfo
 from mypy.plugin import AttributeContext, FunctionContext, MethodContext
 from mypy.types import AnyType, CallableType, Instance, NoneType, Type, get_proper_type
 from mypy.typevars import fill_typevars
@@ -49,6 +49,8 @@ class Modules:
         self.layouts = bench.layouts
         self.operations = operations
         self.containers = containers
+        # The bound ``forward`` of plain classes, with the type that it was bound from.
+        self._bound: dict[TypeInfo, tuple[Type, Type]] = {}
 
     # ---- module(x)
 
@@ -67,8 +69,16 @@ class Modules:
         """The bound ``forward`` of ``receiver``; None where it has none of ours."""
         if not self._ours(api, receiver.type):
             return None
+        node = _written_once(receiver)
+        known = self._bound.get(receiver.type)
+        if node is not None and known is not None and known[0] is node.type:
+            return known[1]
         found = compat.member_type(api, receiver, "forward", context)
-        return None if found is None or isinstance(get_proper_type(found), AnyType) else found
+        if found is None or isinstance(get_proper_type(found), AnyType):
+            return None
+        if node is not None and node.type is not None:
+            self._bound[receiver.type] = (node.type, found)
+        return found
 
     def _ours(self, api: Any, info: TypeInfo) -> bool:
         owner = forward_owner(info)
@@ -160,6 +170,15 @@ class Modules:
             elif declared is not None and (is_tensor(declared) or tensors_in(declared)):
                 found.append(Operand(name, tensors_in(declared)[0], None))
         return found, absent
+
+
+def _written_once(receiver: Instance) -> FuncDef | None:
+    """The ``forward`` of a class in which nothing changes its type from one instance to another."""
+    owner = forward_owner(receiver.type) if not receiver.args and receiver.extra_attrs is None else None
+    node = owner.names["forward"].node if owner is not None and not owner.type_vars else None
+    return (
+        node if isinstance(node, FuncDef) and isinstance(node.type, CallableType) and not node.type.variables else None
+    )
 
 
 def _annotated(t: Type | None) -> bool:

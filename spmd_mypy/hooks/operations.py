@@ -24,6 +24,7 @@ from spmd_mypy.hooks.arguments import AUGMENTED, AnyCall, Operand, base_of, is_v
 from spmd_mypy.hooks.base import Workbench
 from spmd_mypy.hooks.meshes import report_clash
 from spmd_mypy.hooks.pending import report_use
+from spmd_mypy.hooks.repeats import Repeats
 from spmd_mypy.hooks.zeros import zeros
 from spmd_mypy.layout import has_layout, is_tensor, same_type_variable, unknown_type
 from spmd_mypy.messages import violation_message
@@ -33,6 +34,8 @@ from spmd_mypy.rules.call import Argument, Call, Verdict, Violation
 from spmd_mypy.rules.kinds import Layout
 from spmd_mypy.rules.ops import Operation
 
+# Python's own functions of one value at a time; ``sum([x, y])`` may hide its tensors in a display.
+_OF_ONE: Final = ("math.", *(f"builtins.{name}" for name in ("format", "str", "repr", "int", "float", "bool", "print")))
 _COMBINATIONS: Final = 16  # more members than this in a call's unions are not told apart
 
 
@@ -42,16 +45,31 @@ class Operations:
     def __init__(self, bench: Workbench) -> None:
         self.bench = bench
         self.layouts = bench.layouts
+        self._repeats = Repeats(self.layouts)
         self._judged: dict[object, Judged] = {}
 
     # ---- entry points
 
     def call(self, op: str, ctx: AnyCall) -> Type:
         """A function, method or operator."""
-        if not self._concerns_us(ctx):
+        key = self._repeats.key(op, ctx)
+        if key is None:
+            return self._call(op, ctx, None) if self._concerns_us(op, ctx) else ctx.default_return_type
+        if not key[0] and (op.startswith(_OF_ONE) or not self.bench.uses_spmd(ctx.api)):
             return ctx.default_return_type
+        key[0] = (op, self.bench.gradients_on(ctx.api, ctx.context))
+        once = tuple(key)
+        known = self.layouts.repeated.get(once)
+        return known if known is not None else self._call(op, ctx, once)
+
+    def _call(self, op: str, ctx: AnyCall, key: object) -> Type:
+        """A call that is looked at in full; its result is kept under ``key`` if there is nothing else to it."""
         found, options = operands(op, ctx)
-        result = self.infer(Site(op, ctx.api, ctx.context, found, options), ctx.default_return_type)
+        site = Site(op, ctx.api, ctx.context, found, options)
+        failures = self.bench.failures
+        result = self.infer(site, ctx.default_return_type)
+        if key is not None and site.repeatable and self.bench.failures == failures and not _is_augmented(op):
+            self.layouts.repeated[key] = result
         # ``x += y`` assigns nothing in mypy's eyes: its result must fit x as it was; a new type is set by flow.
         return ctx.type if isinstance(ctx, MethodContext) and _is_augmented(op) else result
 
@@ -81,14 +99,16 @@ class Operations:
         members = t.relevant_items() if isinstance(t, UnionType) else [t]
         return self.call(op, ctx) if all(is_tensor(member) for member in members) else ctx.default_return_type
 
-    def _concerns_us(self, ctx: AnyCall) -> bool:
+    def _concerns_us(self, op: str, ctx: AnyCall) -> bool:
         """Whether anything here has a type of ours or may get one; other code is never touched.
 
-        Constants are inferred only in modules that import SPMD types.
+        Constants are inferred only in modules that import SPMD types, and Python's own of one value make none.
         """
         if isinstance(ctx, MethodContext) and has_layout(ctx.type):
             return True
-        return any(has_layout(t) for types in ctx.arg_types for t in types) or self.bench.uses_spmd(ctx.api)
+        if any([has_layout(t) for types in ctx.arg_types for t in types]):  # a list: there are one or two
+            return True
+        return not op.startswith(_OF_ONE) and self.bench.uses_spmd(ctx.api)
 
     # ---- inference
 
@@ -112,6 +132,7 @@ class Operations:
             if variable is not None:
                 return self.layouts.put(default, [variable])
         judged = self._judge(site, members, layouts)
+        site.repeatable = not judged.verdict.violations and not judged.verdict.mutations
         if judged.verdict.violations:
             judged = self._without_zeros(site, members, layouts, judged)
         site.arguments = judged.call.arguments
@@ -292,3 +313,4 @@ class Site:
         self.operands = found
         self.options = options
         self.arguments: tuple[Argument, ...] = ()
+        self.repeatable = False  # nothing was reported or re-typed

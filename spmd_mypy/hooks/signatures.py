@@ -45,9 +45,20 @@ class _Variables(TypeQuery[bool]):
         return True
 
 
+_MOST_TYPES: Final = 4096
+_mentions: dict[int, tuple[Type, bool]] = {}
+
+
 def mentions_layout(t: Type | None) -> bool:
     """Whether some tensor in ``t`` (a signature, say) has a layout; other code keeps exactly the types it had."""
-    return t is not None and t.accept(_Mentions())
+    if t is None:
+        return False
+    known = _mentions.get(id(t))
+    if known is None:
+        if len(_mentions) >= _MOST_TYPES:
+            _mentions.clear()
+        known = _mentions[id(t)] = (t, t.accept(_Mentions()))  # with the type, so that its identity stays its own
+    return known[1]
 
 
 def has_variables(t: Type | None) -> bool:

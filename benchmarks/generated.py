@@ -1,0 +1,369 @@
+"""A generated project of tensor-parallel models, for the benchmarks of mypy with the plugin.
+
+Every module holds what a module of such a project holds: a configuration that is read and checked, layers with typed
+tensors, and one kind of the code around them (checkpoint names, a schedule, counts of parameters and operations, a log
+of the training).  Modules import each other as a tree.  About one line in four has a typed tensor expression, as in
+published models; ``expressions`` counts them.
+"""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+from typing import Final
+
+HEADER: Final = '''"""Part {n} of the model: {what}."""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+from spmd_runtime import DP, TP, I, P, Parameter, R, Tensor, V, all_reduce, convert
+
+logger = logging.getLogger(__name__)
+'''
+
+CONFIG: Final = '''
+
+@dataclass
+class Config{n}:
+    """Sizes of this part, as the checkpoint's ``config.json`` has them."""
+
+    hidden_size: int = 1024
+    num_heads: int = 16
+    ffn_size: int = 4096
+    num_layers: int = 4
+    norm_eps: float = 1e-6
+    activation: str = "silu"
+    tie_embeddings: bool = False
+    extra: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.hidden_size % self.num_heads != 0:
+            raise ValueError(f"hidden_size {{self.hidden_size}} is not a multiple of num_heads {{self.num_heads}}")
+        if self.activation not in ("silu", "gelu"):
+            raise ValueError(f"unknown activation {{self.activation!r}}")
+
+    @property
+    def head_size(self) -> int:
+        return self.hidden_size // self.num_heads
+
+    @classmethod
+    def from_file(cls, path: Path) -> Config{n}:
+        """Read the file, leaving out what this part does not know."""
+        raw: dict[str, object] = json.loads(path.read_text())
+        known = {{name: value for name, value in raw.items() if name in cls.__dataclass_fields__}}
+        unknown = sorted(set(raw) - set(known))
+        if unknown:
+            logger.warning("%s: ignoring %s", path, ", ".join(unknown))
+        return cls(**known)  # type: ignore[arg-type]
+'''
+
+NORM: Final = '''
+
+class Norm{n}(nn.Module):
+    """Root mean square norm over the hidden size."""
+
+    weight: Parameter[I[TP]]
+
+    def __init__(self, config: Config{n}) -> None:
+        super().__init__()
+        self.eps = config.norm_eps
+        self.weight = nn.Parameter(torch.ones(config.hidden_size))
+
+    def forward(self, x: Tensor[V[DP], I[TP]]) -> Tensor[V[DP], I[TP]]:
+        scale = torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.eps)
+        return x * scale * self.weight
+'''
+
+ATTENTION: Final = '''
+
+class Layer{n}(nn.Module):
+    """Self attention whose heads are spread over the ranks of TP."""
+
+    wqkv: Parameter[V[TP]]
+    wo: Parameter[V[TP]]
+
+    def __init__(self, config: Config{n}, ranks: int = 1) -> None:
+        super().__init__()
+        self.config = config
+        self.heads = config.num_heads // ranks
+        local = config.hidden_size // ranks
+        self.norm = Norm{n}(config)
+        self.wqkv = nn.Parameter(torch.empty(3 * local, config.hidden_size))
+        self.wo = nn.Parameter(torch.empty(config.hidden_size, local))
+
+    def forward(self, x: Tensor[V[DP], I[TP]], causal: bool = True) -> Tensor[V[DP], I[TP]]:
+        h = convert(self.norm(x), TP, src=I, dst=R)
+        batch, length, _ = h.shape
+        q, k, v = F.linear(h, self.wqkv).chunk(3, dim=-1)
+        q = q.view(batch, length, self.heads, -1).transpose(1, 2)
+        k = k.view(batch, length, self.heads, -1).transpose(1, 2)
+        v = v.view(batch, length, self.heads, -1).transpose(1, 2)
+        scores = q @ k.transpose(-2, -1) / math.sqrt(self.config.head_size)
+        if causal:
+            mask = torch.ones(length, length, dtype=torch.bool).tril()
+            scores = scores.masked_fill(~mask, float("-inf"))
+        mixed = torch.softmax(scores, dim=-1) @ v
+        out: Tensor[V[DP], P[TP]] = F.linear(mixed.transpose(1, 2).reshape(batch, length, -1), self.wo)
+        return x + all_reduce(out, TP, dst=I)
+'''
+
+FEED_FORWARD: Final = '''
+
+class Layer{n}(nn.Module):
+    """Gated feed-forward network, split over TP in its inner size."""
+
+    w1: Parameter[V[TP]]
+    w2: Parameter[V[TP]]
+    w3: Parameter[V[TP]]
+
+    def __init__(self, config: Config{n}, ranks: int = 1) -> None:
+        super().__init__()
+        self.config = config
+        local = config.ffn_size // ranks
+        self.norm = Norm{n}(config)
+        self.w1 = nn.Parameter(torch.empty(local, config.hidden_size))
+        self.w2 = nn.Parameter(torch.empty(config.hidden_size, local))
+        self.w3 = nn.Parameter(torch.empty(local, config.hidden_size))
+        self.reset_parameters()
+
+    @torch.no_grad()
+    def reset_parameters(self) -> None:
+        for weight in (self.w1, self.w2, self.w3):
+            nn.init.trunc_normal_(weight, std=1.0 / math.sqrt(self.config.hidden_size))
+
+    def activation(self, x: Tensor[V[DP], V[TP]]) -> Tensor[V[DP], V[TP]]:
+        return F.silu(x) if self.config.activation == "silu" else F.gelu(x)
+
+    def forward(self, x: Tensor[V[DP], I[TP]], causal: bool = True) -> Tensor[V[DP], I[TP]]:
+        h = convert(self.norm(x), TP, src=I, dst=R)
+        gate = self.activation(F.linear(h, self.w1))
+        inner = gate * F.linear(h, self.w3)
+        if self.training:
+            inner = F.dropout(inner, 0.1)
+        norm = inner.float().pow(2).sum(-1, keepdim=True).sqrt()
+        inner = (inner / norm.clamp(min=1.0)).to(x.dtype)
+        out: Tensor[V[DP], P[TP]] = F.linear(inner, self.w2)
+        return x + all_reduce(out, TP, dst=I)
+'''
+
+MODEL: Final = '''
+
+class Model{n}(nn.Module):
+    """The layers of this part, then the parts below it."""
+
+    def __init__(self, config: Config{n}, ranks: int = 1) -> None:
+        super().__init__()
+        self.config = config
+        self.layers = nn.ModuleList([Layer{n}(config, ranks) for _ in range(config.num_layers)])
+{parts}
+    def forward(self, x: Tensor[V[DP], I[TP]]) -> Tensor[V[DP], I[TP]]:
+        for layer in self.layers:
+            x = layer(x)
+{calls}        return x
+
+    def loss(self, x: Tensor[V[DP], I[TP]], target: Tensor[V[DP], I[TP]]) -> Tensor[V[DP], I[TP]]:
+        error = (self(x) - target).float()
+        return error.abs().mean() + 0.5 * (error * error).mean()
+'''
+
+CHECKPOINT: Final = '''
+
+RENAMED{n}: dict[str, str] = {{
+    "attention.query_key_value.weight": "wqkv",
+    "attention.dense.weight": "wo",
+    "mlp.dense_h_to_4h.weight": "w1",
+    "mlp.dense_4h_to_h.weight": "w2",
+    "input_layernorm.weight": "norm.weight",
+}}
+
+
+def renamed(names: Sequence[str], prefix: str = "layers.") -> Iterator[tuple[str, str]]:
+    """Pairs of a name in the checkpoint and one in this model; others are logged and left out."""
+    for name in names:
+        if not name.startswith(prefix):
+            logger.info("not of this part: %s", name)
+            continue
+        number, _, rest = name.removeprefix(prefix).partition(".")
+        new = RENAMED{n}.get(rest)
+        if new is None or not number.isdigit():
+            logger.warning("cannot place %s", name)
+            continue
+        yield name, f"{{prefix}}{{int(number)}}.{{new}}"
+
+
+def shards_of(folder: Path) -> dict[int, list[Path]]:
+    """The files of a checkpoint by rank."""
+    found: dict[int, list[Path]] = {{}}
+    for path in sorted(folder.glob("*.pt")):
+        rank = path.stem.rpartition("_")[2]
+        if rank.isdigit():
+            found.setdefault(int(rank), []).append(path)
+    missing = [rank for rank in range(max(found, default=-1) + 1) if rank not in found]
+    if missing:
+        raise FileNotFoundError(f"{{folder}}: no files of the ranks {{missing}}")
+    return found
+'''
+
+SCHEDULE: Final = '''
+
+@dataclass(frozen=True)
+class Schedule{n}:
+    """Learning rate: linear warm-up, then half a cosine."""
+
+    peak: float = 3e-4
+    floor: float = 3e-5
+    warmup: int = 2000
+    steps: int = 100_000
+
+    def at(self, step: int) -> float:
+        if step < self.warmup:
+            return self.peak * (step + 1) / self.warmup
+        if step >= self.steps:
+            return self.floor
+        done = (step - self.warmup) / max(1, self.steps - self.warmup)
+        return self.floor + 0.5 * (self.peak - self.floor) * (1.0 + math.cos(math.pi * done))
+
+    def table(self, points: int = 10) -> list[tuple[int, float]]:
+        every = max(1, self.steps // points)
+        return [(step, self.at(step)) for step in range(0, self.steps, every)]
+
+
+def groups{n}(names: Sequence[str], decay: float) -> list[dict[str, object]]:
+    """Parameter groups: no weight decay on norms and biases."""
+    plain: list[str] = []
+    decayed: list[str] = []
+    for name in names:
+        if name.endswith("bias") or "norm" in name:
+            plain.append(name)
+        else:
+            decayed.append(name)
+    logger.info("%d parameters with weight decay, %d without", len(decayed), len(plain))
+    return [{{"names": decayed, "weight_decay": decay}}, {{"names": plain, "weight_decay": 0.0}}]
+'''
+
+COUNTS: Final = '''
+
+def parameters{n}(config: Config{n}) -> dict[str, int]:
+    """How many parameters each kind of layer has."""
+    attention = 4 * config.hidden_size * config.hidden_size
+    feed_forward = 3 * config.hidden_size * config.ffn_size
+    norms = 2 * config.hidden_size
+    counts = {{"attention": attention, "feed_forward": feed_forward, "norm": norms}}
+    return {{name: config.num_layers * count for name, count in counts.items()}}
+
+
+def operations{n}(config: Config{n}, length: int, batch: int = 1) -> int:
+    """Multiplications and additions of a step, forward and backward."""
+    per_token = 2 * sum(parameters{n}(config).values())
+    scores = 2 * config.num_layers * config.hidden_size * length
+    return 3 * batch * length * (per_token + scores)
+
+
+def summary{n}(config: Config{n}, length: int) -> str:
+    """A table for the log."""
+    counts = parameters{n}(config)
+    width = max(len(name) for name in counts)
+    rows = [f"{{name:<{{width}}}}  {{count:>12,}}" for name, count in sorted(counts.items())]
+    rows.append(f"{{'total':<{{width}}}}  {{sum(counts.values()):>12,}}")
+    rows.append(f"{{operations{n}(config, length) / 1e12:.1f}} TFLOP a step of {{length}} tokens")
+    return "\\n".join(rows)
+'''
+
+LOG: Final = '''
+
+@dataclass
+class Log{n}:
+    """Means of what is measured, over a window of steps."""
+
+    every: int = 50
+    window: int = 200
+    values: dict[str, list[float]] = field(default_factory=dict)
+
+    def add(self, step: int, measured: Mapping[str, float]) -> None:
+        for name, value in measured.items():
+            if math.isnan(value):
+                raise FloatingPointError(f"{{name}} is not a number at step {{step}}")
+            kept = self.values.setdefault(name, [])
+            kept.append(value)
+            del kept[: -self.window]
+        if step % self.every == 0:
+            logger.info("step %d: %s", step, ", ".join(self.shown()))
+
+    def shown(self) -> Iterator[str]:
+        for name, values in sorted(self.values.items()):
+            if values:
+                yield f"{{name}} {{sum(values) / len(values):.4g}}"
+
+    def save(self, path: Path) -> None:
+        try:
+            path.write_text(json.dumps(self.values, indent=1))
+        except OSError as error:
+            logger.error("cannot write %s: %s", path, error)
+'''
+
+_AROUND: Final = (CHECKPOINT, SCHEDULE, COUNTS, LOG)
+
+
+def module_text(n: int, modules: int) -> str:
+    """Module ``n`` of a tree of ``modules``: its own layers, and a model that also runs the models of its children."""
+    children = [c for c in (2 * n + 1, 2 * n + 2) if c < modules]
+    imports = "".join(f"from project.m{c} import Config{c}, Model{c}\n" for c in children)
+    parts = "".join(f"        self.part{c} = Model{c}(Config{c}(), ranks)\n" for c in children)
+    calls = "".join(f"        x = x + self.part{c}(x)\n" for c in children)
+    layer, what = (ATTENTION, "attention") if n % 2 == 0 else (FEED_FORWARD, "feed-forward")
+    header = HEADER.replace("\nlogger =", f"{imports}\nlogger =") if imports else HEADER
+    texts = (header, CONFIG, NORM, layer, _AROUND[n // 2 % len(_AROUND)], MODEL)
+    return "".join(text.format(n=n, what=what, parts=parts, calls=calls) for text in texts)
+
+
+def write_project(folder: Path, modules: int) -> int:
+    """Write the project as the package ``project``; returns the number of lines."""
+    package = folder / "project"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("")
+    lines = 0
+    for n in range(modules):
+        text = module_text(n, modules)
+        lines += text.count("\n")
+        (package / f"m{n}.py").write_text(text)
+    return lines
+
+
+class _Expressions(ast.NodeVisitor):
+    """Counts calls, operators and indexings in functions that take or give typed tensors, annotations aside."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._inside = False
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
+        before, self._inside = self._inside, "Tensor[" in ast.unparse(node.args)
+        for statement in node.body:
+            self.visit(statement)
+        self._inside = before
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
+        if node.value is not None:
+            self.visit(node.value)
+
+    def generic_visit(self, node: ast.AST) -> None:
+        self.count += self._inside and isinstance(node, ast.Call | ast.BinOp | ast.Subscript)
+        super().generic_visit(node)
+
+
+def expressions(folder: Path) -> int:
+    """How many tensor expressions the project has."""
+    counter = _Expressions()
+    for path in (folder / "project").glob("m*.py"):
+        counter.visit(ast.parse(path.read_text()))
+    return counter.count
