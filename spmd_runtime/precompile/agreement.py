@@ -84,8 +84,14 @@ def compare(first: Captured, at: Coordinates, second: Captured, there: Coordinat
 
 
 _VARIANTS = (
-    "Ranks with other shapes are variants of the step: variants={'even': (step, inputs), 'last': (step, inputs)}; each "
-    "is compiled once, and every rank takes the one that fits its inputs"
+    "Ranks with other shapes are variants of the step: precompile({'even': (step, inputs), 'last': (step, inputs)}, "
+    "...), or a factory that returns such a dict; each is compiled once, and every rank takes the one that fits its "
+    "inputs"
+)
+_EACH_TIME = (
+    "It is another one each time that the step is captured (a random number of Python's, the time, a counter, "
+    "something that the first call has left behind), and one of them would be compiled in. Pass it to the step as an "
+    "input, or draw it with torch (torch.rand)"
 )
 _BRANCH = (
     "Every rank must do the same operations in the same order. Keep what only one rank does (logging) outside the "
@@ -94,7 +100,9 @@ _BRANCH = (
 
 
 def _as_tensor(axes: list[str]) -> str:
-    axis = (axes or ["TP"])[0].upper()
+    if not axes:  # captured twice as one rank
+        return _EACH_TIME
+    axis = axes[0].upper()
     return (
         "The value depends on the rank. Make it from a tensor that is read when the step runs: "
         f"spmd.axis_index({axis}) * size instead of rank * size"
@@ -122,9 +130,8 @@ def _different_operation(
     assert node is not None
     texts = tuple(node_text(x) if x is not None else "(the step has ended)" for x in (a, b))
     if a is None or b is None or a.target != b.target:
-        message = _report(
-            "the order of operations", node, ranks, texts, _BRANCH.format(axis=(axes or ["TP"])[0].upper())
-        )
+        todo = _BRANCH.format(axis=axes[0].upper()) if axes else _EACH_TIME
+        message = _report("the order of operations", node, ranks, texts, todo)
         other = origin_of(b) if a is not None and b is not None else None
         return message if other is None else f"{message}\n  as rank ({ranks[1]}), {other}"
     return _report("an argument of one operation", node, ranks, texts, _as_tensor(axes))

@@ -28,7 +28,7 @@ from typing import Any, Final
 
 from spmd_runtime.precompile.errors import BrokenArtifactError, PrecompileError, UntrustedArtifactError
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 MANIFEST, MAC = "manifest.json", "manifest.mac"
 KEY_VARIABLE: Final = "SPMD_ARTIFACT_KEY"
 SHORTEST_KEY: Final = 16

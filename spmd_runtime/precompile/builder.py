@@ -12,9 +12,9 @@ from typing import Any
 
 import torch
 
-from spmd_runtime.precompile import agreement, archive, compat, fingerprint, kernels, manifest, methods
+from spmd_runtime.precompile import agreement, archive, compat, fingerprint, kernels, manifest, methods, symbols
 from spmd_runtime.precompile.capture import Captured, capture
-from spmd_runtime.precompile.errors import CaptureError
+from spmd_runtime.precompile.errors import CaptureError, DisagreementError
 from spmd_runtime.precompile.loaded import KERNELS
 from spmd_runtime.precompile.progress import Progress
 from spmd_runtime.precompile.specs import signature
@@ -42,7 +42,7 @@ def variant(step: Callable[..., Any], inputs: Any, **at: int) -> Variant:
 class Job:
     """What ``precompile`` was asked for."""
 
-    step: Callable[..., Any]
+    step: Callable[..., Any] | Mapping[str, Any]
     inputs: Any
     mesh: dict[str, int]
     dynamic: dict[str, tuple[int, int]]
@@ -53,17 +53,33 @@ class Job:
 
     def variants(self) -> dict[str, Variant]:
         """The variants, as the rank that the process stands for."""
-        made = (self.step, self.inputs) if self.inputs is not None else self.step()
-        named = made if isinstance(made, Mapping) else {ONLY: made}
+        named = self._made()
+        wrong = [name for name, item in named.items() if not isinstance(item, Variant) and not _is_pair(item)]
+        if wrong:
+            raise CaptureError(
+                f"{', '.join(map(str, wrong))}: a step with its inputs is a pair (step, inputs); without inputs=, the "
+                "step is a factory that returns such a pair, or a dict of them"
+            )
         found = {name: item if isinstance(item, Variant) else Variant(*item) for name, item in named.items()}
         bad = [name for name in found if not name.isidentifier()]
         if bad or not found:
             raise CaptureError(f"variants have names like 'even' or 'last', not {bad}")
         return found
 
+    def _made(self) -> Mapping[str, Any]:
+        if isinstance(self.step, Mapping):
+            return self.step
+        made = (self.step, self.inputs) if self.inputs is not None else self.step()
+        return made if isinstance(made, Mapping) else {ONLY: made}
+
+
+def _is_pair(item: Any) -> bool:
+    return isinstance(item, (tuple, list)) and len(item) == 2
+
 
 def build(job: Job, out: Path, key: bytes | None) -> dict[str, Any]:
     """Build into ``out``; gives the manifest."""
+    symbols.check_limits(job.dynamic)
     with fake_world(job.mesh):
         names = list(job.variants())
     with archive.building(out) as folder, _cache(job.cache_dir) as cache:
@@ -132,10 +148,20 @@ class _Work:
             if first is None:
                 first = captured, at
             else:
-                agreement.compare(*first, captured, at, self.job.mesh)
+                self._compare(case, *first, captured, at)
         assert first is not None
         self.watch.check()
         return first[0]
+
+    def _compare(self, case: Case, first: Captured, at: Coordinates, other: Captured, there: Coordinates) -> None:
+        """Raise DisagreementError where two ranks differ, and say whether one rank differs from itself, too."""
+        try:
+            agreement.compare(first, at, other, there, self.job.mesh)
+        except DisagreementError:
+            with fake_world(self.job.mesh, at):
+                again = self._capture(case, contextlib.nullcontext())
+            agreement.compare(first, at, again, at, self.job.mesh)  # which has another cause than the rank
+            raise
 
     def _capture(self, case: Case, watching: Any) -> Captured:
         item = self.job.variants()[case.variant]

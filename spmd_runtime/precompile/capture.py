@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
+from unittest import mock
 
 import torch
 import torch.distributed as dist
@@ -13,9 +14,9 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree as pytree
 
 from spmd_runtime.mesh import lookup
-from spmd_runtime.precompile import compat, diagnosis, symbols
+from spmd_runtime.precompile import compat, diagnosis, symbols, trees
 from spmd_runtime.precompile.errors import CaptureError
-from spmd_runtime.precompile.provenance import Recorder, origin_of
+from spmd_runtime.precompile.provenance import Recorder, caller, origin_of
 from spmd_runtime.precompile.specs import PLAIN, Signature, dump_tree
 
 Range = tuple[int, int]
@@ -60,13 +61,14 @@ def capture(
         args, kwargs = _rebuild(signature, tensors)
         with recorder:
             returned = step(*args, **kwargs)
+        trees.register(returned)
         leaves, result["tree"] = pytree.tree_flatten(returned)
         _check_gradients(signature, tensors, leaves)
         result["outputs"], found = _split_outputs(leaves, returned)
         return found
 
     try:
-        with compat.compiling(), compat.triton_kernels_traced(), mode:
+        with compat.compiling(), compat.triton_kernels_traced(), _no_seeding(), mode:
             graph = make_fx(flat, tracing_mode="real", _allow_non_fake_inputs=True)(*fakes)
     except CaptureError:
         raise
@@ -74,12 +76,22 @@ def capture(
         raise diagnosis.explain(error, recorder) from error
     for tensor, origin in recorder.foreign.values():
         raise CaptureError(diagnosis.foreign(step, tensor, origin))
-    symbols.check_guards(mode, lengths, dynamic or {})
+    symbols.check_guards(mode, dynamic or {})
+    _refuse_generators(graph)
     _name_axes(graph, mesh)
     _name_inputs(graph, signature)
     graph.recompile()
     dump_tree(result["tree"], "the step's results")
     return Captured(graph, signature, fakes, mode, result["tree"], result["outputs"], _mutated(graph, signature))
+
+
+def _no_seeding() -> Any:
+    """Setting torch's seed raises CaptureError inside: no graph can hold it."""
+
+    def refuse(seed: int) -> None:
+        raise CaptureError(diagnosis.seeding(caller()))
+
+    return mock.patch.multiple(torch, manual_seed=refuse, seed=refuse)
 
 
 def _fakes(signature: Signature, mode: Any, sizes: Mapping[str, Any]) -> list[torch.Tensor]:
@@ -183,10 +195,23 @@ def _name_axes(graph: torch.fx.GraphModule, mesh: Mapping[str, int]) -> None:
         name = str(node.args[position])
         if name in mesh:
             continue
-        if name not in axis_of:
+        axis = axis_of.get(name) or _axis_with_ranks(compat.ranks_of(name), mesh)
+        if axis is None:
             is_world = world is not None and name == world.group_name
             raise CaptureError(diagnosis.unknown_group(node, name, is_world, list(mesh), origin_of(node)))
-        node.update_arg(position, axis_of[name])
+        node.update_arg(position, axis)
+
+
+def _refuse_generators(graph: torch.fx.GraphModule) -> None:
+    """Raise CaptureError for random numbers from a generator of the user's own: a graph cannot hold its state."""
+    for node in graph.graph.nodes:
+        if node.kwargs.get("generator") is not None:
+            raise CaptureError(diagnosis.generator(node, origin_of(node)))
+
+
+def _axis_with_ranks(ranks: list[int], mesh: Mapping[str, int]) -> str | None:
+    """The axis whose group has these ranks, under whatever name the user's DeviceMesh has made it."""
+    return next((axis for axis in mesh if dist.get_process_group_ranks(lookup(axis).group) == ranks), None)
 
 
 def _takes_group(node: torch.fx.Node) -> bool:

@@ -76,6 +76,11 @@ def is_fake_world() -> bool:
     return dist.is_initialized() and dist.get_backend() == "fake"
 
 
+def ranks_of(name: str) -> list[int]:
+    """The global ranks of the group with this name."""
+    return dist.get_process_group_ranks(part("torch.distributed.distributed_c10d", "_resolve_process_group")(name))
+
+
 def own_group(ranks: Sequence[int]) -> dist.ProcessGroup:
     """The group of these ranks, made by its members alone: the cost does not depend on the number of groups."""
     group = dist.new_group(list(ranks), backend="fake", use_local_synchronization=True)
@@ -232,7 +237,7 @@ def cache_directory(folder: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def no_loaded_kernels() -> Iterator[None]:
-    """Inductor forgets inside which C++ kernels this process has loaded, and finds or builds each where it would now."""
+    """Inductor forgets inside which C++ kernels this process has loaded: it finds or builds them where it would now."""
     base = part("torch._inductor.codecache", "CppCodeCache")
     loaded = part("torch._inductor.codecache", "CppPythonBindingsCodeCache._loaded_module_names")
     modules = {name: sys.modules.pop(name) for name in list(loaded) if name in sys.modules}
@@ -248,6 +253,7 @@ def no_loaded_kernels() -> Iterator[None]:
 
 def _subclasses(kind: type) -> Iterator[type]:
     yield kind
+    below: type
     for below in kind.__subclasses__():
         yield from _subclasses(below)
 

@@ -40,6 +40,10 @@ _NO_NUMPY: Final = (
     "write it with torch operations, or do it outside the step",
 )
 _PHRASES: Final = (
+    (
+        "is bound to no process group",
+        ("a collective names an axis that the mesh does not have ({error})", "give the mesh that axis"),
+    ),
     ("no fake impl", _BY_EXCEPTION["UnsupportedOperatorException"]),
     ("fake impl registered", _BY_EXCEPTION["UnsupportedOperatorException"]),
     (".numpy() is not supported", _NO_NUMPY),
@@ -57,7 +61,8 @@ def explain(error: Exception, recorder: Recorder) -> CaptureError:
     operator, origin = recorder.failed or ("", None)
     known = _BY_OPERATOR.get(operator) or _BY_EXCEPTION.get(type(error).__name__) or _by_phrase(str(error))
     where = str(origin) if origin is not None else _innermost_line(error)
-    what, todo = known or (f"{type(error).__name__}: {_first_line(error)}", "")
+    said = f"{type(error).__name__}: {_first_line(error)}"
+    what, todo = (known[0].replace("{error}", _first_line(error).partition(";")[0]), known[1]) if known else (said, "")
     lines = [f"the step cannot be captured: {what}"]
     if operator:
         lines.append(f"  operation: {operator}")
@@ -124,6 +129,22 @@ def lost_gradient(name: str) -> str:
         f"the step leaves a gradient in {name}.grad, which the compiled step does not: its effects are its results and "
         "what it writes into its inputs\nReturn the gradients: grads = torch.autograd.grad(loss, list(params.values()))"
     )
+
+
+_OWN_DRAWS = "Seed outside the step and draw from torch's default generator, or draw outside and pass the numbers in"
+
+
+def generator(node: torch.fx.Node, origin: Origin | None) -> str:
+    """For random numbers from a generator that the user has made."""
+    return (
+        f"{node.target} draws from a generator of its own, whose state a graph cannot hold\n"
+        f"  at {origin or 'an unknown line'}\n{_OWN_DRAWS}"
+    )
+
+
+def seeding(origin: Origin | None) -> str:
+    """For a seed that the step sets."""
+    return f"the step sets torch's seed, which a graph cannot hold\n  at {origin or 'an unknown line'}\n{_OWN_DRAWS}"
 
 
 def in_place_collective(node: torch.fx.Node, origin: Origin | None) -> str:

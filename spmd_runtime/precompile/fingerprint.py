@@ -21,6 +21,7 @@ from spmd_runtime.precompile.provenance import is_installed
 
 Fingerprint = dict[str, str]
 MISSING: Final = "(missing)"
+_HINTS: Final = {"cpu.threads": " (OMP_NUM_THREADS, which torchrun sets to 1, or torch.set_num_threads)"}
 
 
 def _triton_version() -> str:
@@ -160,7 +161,7 @@ def compare(built: Mapping[str, str], here: Mapping[str, str], ignore: Iterable[
     if not different:
         return
     lines = ["the artifact was built for something else:"]
-    lines += [f"  {name}: built with {old}, here {new}" for name, (old, new) in different.items()]
+    lines += [f"  {name}: built with {old}, here {new}{_HINTS.get(name, '')}" for name, (old, new) in different.items()]
     lines.append(f"Build it anew: {rebuild}")
     raise StaleArtifactError("\n".join(lines), different)
 

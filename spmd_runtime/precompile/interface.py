@@ -23,7 +23,7 @@ from spmd_runtime.precompile.world import check_mesh
 
 
 def precompile(
-    step: Callable[..., Any],
+    step: Callable[..., Any] | Mapping[str, Any],
     inputs: Any = None,
     *,
     mesh: Mapping[str, int],
@@ -42,6 +42,7 @@ def precompile(
     ``TensorSpec``.  A bound method of a module takes that module's parameters and buffers, by name, as a dict before
     its own arguments.  Without ``inputs``, ``step`` is a factory that is called as each rank, with the axes bound, and
     returns ``(step, inputs)``, or ``{name: (step, inputs)}`` for variants: ranks with other shapes run another variant.
+    ``step`` may be such a dict itself.
 
     ``dynamic`` gives the range of each dim that has a name instead of a length.  ``device`` stands in for the device of
     meta tensors.  ``cache_dir`` keeps Inductor's files, which makes building again faster.  With a key
@@ -60,7 +61,7 @@ def precompile(
     return builder.build(job, target, key)
 
 
-def _python_command(step: Callable[..., Any], out: Path) -> str:
+def _python_command(step: Any, out: Path) -> str:
     name = getattr(getattr(step, "func", step), "__qualname__", type(step).__qualname__)  # func: of a partial
     return f"run precompile({name}, ..., out={str(out)!r}) again"
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from spmd_runtime.precompile import compat
+from spmd_runtime.precompile import compat, trees
 from spmd_runtime.precompile.agreement import digest, value_text
 from spmd_runtime.precompile.capture import Captured
 from spmd_runtime.precompile.provenance import origin_of
@@ -48,6 +48,7 @@ def describe(captured: Captured, ranges: dict[str, tuple[int, int]], mesh: dict[
         "operations": len(captured.nodes()),
         "collectives": collectives(captured, mesh),
         "operators": operators(captured),
+        "containers": trees.names(captured.signature.tree, captured.tree),
     }
 
 
@@ -101,6 +102,7 @@ def _leaf_entry(leaf: Leaf) -> dict[str, Any]:
 
 def read(name: str, entry: dict[str, Any]) -> Variant:
     """The variant of an entry."""
+    trees.find(entry["containers"])
     leaves = []
     for item in entry["inputs"]:
         spec = None

@@ -32,5 +32,5 @@ class _Bound:
         self.module, self.method = module, method
 
     def __call__(self, state: Mapping[str, torch.Tensor], *args: Any, **kwargs: Any) -> Any:
-        with nn.utils.stateless._reparametrize_module(self.module, dict(state)):
+        with nn.utils.stateless._reparametrize_module(self.module, dict(state), tie_weights=True):
             return self.method(*args, **kwargs)

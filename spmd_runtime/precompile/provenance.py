@@ -164,7 +164,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # its __ini
         if "lift_fresh" in str(func):  # a literal, torch.tensor([...]): part of the graph
             return
         for value in pytree.tree_iter((args, kwargs)):
-            if type(value) in (torch.Tensor, torch.nn.Parameter) and (value.dim() or value.requires_grad):
+            if type(value) in (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer):
                 self.foreign.setdefault(id(value), (value, origin))
 
 

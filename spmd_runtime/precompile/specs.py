@@ -15,6 +15,7 @@ from typing import Any, Final
 import torch
 from torch.utils import _pytree as pytree
 
+from spmd_runtime.precompile import trees
 from spmd_runtime.precompile.errors import CaptureError, InputError
 
 Dim = int | str
@@ -67,6 +68,8 @@ def like(x: torch.Tensor, **dims: int) -> TensorSpec:
     shape: list[Dim] = list(x.shape)
     for name, dim in dims.items():
         shape[dim] = name
+    if any(isinstance(length, torch.SymInt) for length in shape):
+        raise CaptureError(f"a tensor of shape {tuple(x.shape)} has symbolic lengths: name the dims, like(x, batch=0)")
     stride = None if dims or x.is_contiguous() else tuple(x.stride())
     return TensorSpec(tuple(shape), x.dtype, str(x.device), x.requires_grad, stride)
 
@@ -115,8 +118,15 @@ def signature(step: Callable[..., Any], inputs: Any, device: str | None = None) 
     ``device`` stands in for the device of meta tensors.  Raises CaptureError for a leaf that is neither a tensor nor a
     plain Python value, and for containers that cannot be written down.
     """
+    if not isinstance(inputs, (tuple, list, Mapping)):
+        raise CaptureError(
+            f"inputs is a {type(inputs).__qualname__}: give a tuple of the positional arguments, inputs=(x,), or a "
+            "dict of the keyword arguments, inputs={'x': x}"
+        )
     args, kwargs = ((), dict(inputs)) if isinstance(inputs, Mapping) else (tuple(inputs), {})
+    _check_call(step, args, kwargs)
     names = _argument_names(step, len(args))
+    trees.register((args, kwargs))
     found, tree = pytree.tree_flatten_with_path((args, kwargs))
     leaves: list[Leaf] = []
     seen: dict[int, int] = {}
@@ -126,12 +136,29 @@ def signature(step: Callable[..., Any], inputs: Any, device: str | None = None) 
         if spec is None and not isinstance(value, PLAIN):
             raise CaptureError(
                 f"input {name} is a {type(value).__qualname__}: inputs are tensors, TensorSpecs and plain Python "
-                "values, in tuples, lists, dicts and named tuples"
+                "values, in tuples, lists, dicts and named tuples; a shape and a dtype are TensorSpec(shape, dtype)"
             )
         same = seen.setdefault(id(value), len(leaves)) if isinstance(value, torch.Tensor) else len(leaves)
         leaves.append(Leaf(name, spec, None if spec else value, same if same != len(leaves) else None))
     dump_tree(tree, "the inputs")
     return Signature(tuple(leaves), tree)
+
+
+def _check_call(step: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Raise CaptureError where the step cannot be called so."""
+    try:
+        wanted = inspect.signature(step)
+    except (TypeError, ValueError):
+        return
+    try:
+        wanted.bind(*args, **kwargs)
+    except TypeError as error:
+        given = [f"{len(args)} positional"] if args else []
+        given += [f"{name}=" for name in kwargs]
+        raise CaptureError(
+            f"the step cannot be called with these inputs ({', '.join(given) or 'none'}): {error}; it takes {wanted}. "
+            "`inputs` is a tuple of positional arguments, or a dict of keyword arguments"
+        ) from error
 
 
 def dump_tree(tree: pytree.TreeSpec, what: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -15,23 +16,33 @@ from spmd_runtime.precompile.provenance import Origin, caller
 Range = tuple[int, int]
 
 
+def check_limits(dynamic: Mapping[str, Any]) -> None:
+    """Raise CaptureError for a range that is no pair of lengths, or has none."""
+    for name, limits in dynamic.items():
+        is_pair = isinstance(limits, (tuple, list)) and len(limits) == 2 and all(type(x) is int for x in limits)
+        if not is_pair or not 1 <= limits[0] <= limits[1]:
+            raise CaptureError(f"dim {name!r}: a range is (low, high) with 1 <= low <= high, not {limits!r}")
+
+
 def check_ranges(names: tuple[str, ...], dynamic: Mapping[str, Range]) -> None:
-    """Raise CaptureError unless every named dim has a range of at least one positive length, and every range a dim."""
+    """Raise CaptureError unless every named dim has a range, and every range a dim."""
     for name in names:
         if name not in dynamic:
             raise CaptureError(f"dim {name!r} has no range: pass dynamic={{{name!r}: (1, 64)}}")
-    for name, (low, high) in dynamic.items():
+    for name in dynamic:
         if name not in names:
             raise CaptureError(f"dynamic names {name!r}, but no input has such a dim (there are: {', '.join(names)})")
-        if not 1 <= low <= high:
-            raise CaptureError(f"dim {name!r}: a range is (low, high) with 1 <= low <= high, not ({low}, {high})")
 
 
 class _Guards(list[Any]):
-    """The decisions that tracing takes on lengths, each with the user's line that asked."""
+    """The decisions that tracing takes on lengths, each with the user's line that asked.
+
+    ``symbols`` has the symbol that a name had before any decision: torch puts one for the other where two are equal.
+    """
 
     def __init__(self) -> None:
         super().__init__()
+        self.symbols: dict[str, Any] = {}
         self._lines: list[Origin | None] = []
 
     def append(self, guard: Any) -> None:
@@ -46,8 +57,10 @@ class _Guards(list[Any]):
 def symbols(mode: Any, names: tuple[str, ...], dynamic: Mapping[str, Range]) -> dict[str, torch.SymInt]:
     """A symbolic length for every name, known to lie in its range."""
     check_ranges(names, dynamic)
-    mode.shape_env.guards = _Guards()
-    return {name: _symbol(mode.shape_env, name, dynamic[name]) for name in names}
+    guards = mode.shape_env.guards = _Guards()
+    lengths = {name: _symbol(mode.shape_env, name, dynamic[name]) for name in names}
+    guards.symbols = {name: length.node.expr for name, length in lengths.items()}
+    return lengths
 
 
 def _symbol(env: Any, name: str, limits: Range) -> torch.SymInt:
@@ -62,16 +75,17 @@ def _symbol(env: Any, name: str, limits: Range) -> torch.SymInt:
     return made
 
 
-def check_guards(mode: Any, lengths: Mapping[str, torch.SymInt], dynamic: Mapping[str, Range]) -> None:
+def check_guards(mode: Any, dynamic: Mapping[str, Range]) -> None:
     """Raise CaptureError where the step has taken a decision that does not hold for all lengths in the ranges."""
-    ranges = {length.node.expr: dynamic[name] for name, length in lengths.items()}
-    for guard, origin in mode.shape_env.guards.origins():
+    guards = mode.shape_env.guards
+    ranges = {symbol: dynamic[name] for name, symbol in guards.symbols.items()}
+    for guard, origin in guards.origins():
         if not compat.always(guard.expr, ranges):
             said = ", ".join(f"{name} from {low} to {high}" for name, (low, high) in dynamic.items())
             where = f"\n  at {origin}" if origin is not None else ""
             claim = str(guard.expr)
-            for name, length in lengths.items():
-                claim = claim.replace(str(length.node.expr), name)
+            for name, symbol in guards.symbols.items():
+                claim = re.sub(rf"\b{symbol}\b", name, claim)
             raise CaptureError(
                 f"the step is not the same for all lengths ({said}): as captured, it holds for {claim} only"
                 f"{where}\nNarrow the range, or build a variant for each case"

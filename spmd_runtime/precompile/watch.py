@@ -56,8 +56,10 @@ class Watch:
                 self._globals[id(space)] = (space, _snapshot(space))
             self._names.setdefault(id(space), {}).update(dict.fromkeys(code.co_names, code))
         first = code.co_varnames[0] if code.co_argcount else ""
-        if first == "self" and not is_installed(code.co_filename) and code.co_name not in _CONSTRUCTORS:
-            self._see(frame.f_locals.get("self"), code)
+        owner = frame.f_locals.get(first)
+        is_method = hasattr(type(owner), code.co_name) and code.co_name not in _CONSTRUCTORS
+        if is_method and not is_installed(code.co_filename):
+            self._see(owner, code)
 
     def _see(self, owner: Any, code: CodeType) -> None:
         attributes = getattr(owner, "__dict__", None)

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
 from collections.abc import Iterator, Mapping
+from unittest import mock
 
 import torch.distributed as dist
 
@@ -47,6 +49,8 @@ def group_ranks(mesh: Mesh, axis: str, at: Coordinates) -> list[int]:
 def fake_world(mesh: Mesh, at: Coordinates | None = None) -> Iterator[None]:
     """Be the rank at these coordinates: torch.distributed is initialised and every axis bound, nothing is ever sent.
 
+    $RANK and $WORLD_SIZE say so, too.
+
     Raises PrecompileError where torch.distributed runs for real in this process.
     """
     if dist.is_initialized():
@@ -55,10 +59,11 @@ def fake_world(mesh: Mesh, at: Coordinates | None = None) -> Iterator[None]:
             "run it before init_process_group, or in another process: python -m spmd_runtime.precompile build"
         )
     where = dict(at or {})
-    compat.start_fake_world(rank_at(mesh, where), math.prod(mesh.values()))
+    rank, ranks = rank_at(mesh, where), math.prod(mesh.values())
+    compat.start_fake_world(rank, ranks)
     try:
         groups = [(axis, compat.own_group(group_ranks(mesh, axis, where))) for axis in mesh]
-        with Binding(groups):
+        with Binding(groups), mock.patch.dict(os.environ, RANK=str(rank), WORLD_SIZE=str(ranks)):
             yield
     finally:
         dist.destroy_process_group()

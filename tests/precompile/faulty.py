@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import random
 from typing import Any
 
 import torch
@@ -151,6 +153,70 @@ def world_group(w: torch.Tensor) -> torch.Tensor:
 
 def reduced(w: torch.Tensor) -> torch.Tensor:
     return all_reduce(w, DP, src=P, dst=R)
+
+
+def no_axis(w: torch.Tensor) -> torch.Tensor:
+    return all_reduce(w, "cp", src=P, dst=R)  # here: no_axis
+
+
+def environment(w: torch.Tensor) -> torch.Tensor:
+    return w * int(os.environ["RANK"])  # here: environment
+
+
+def python_random(w: torch.Tensor) -> torch.Tensor:
+    return w * random.random()  # here: python_random
+
+
+remembered: dict[str, torch.Tensor] = {}
+
+
+def memo(w: torch.Tensor) -> torch.Tensor:
+    if "w" not in remembered:
+        remembered["w"] = w * 2
+    return w + remembered["w"]  # here: memo
+
+
+factor = torch.tensor(3.0)
+
+
+def number(w: torch.Tensor) -> torch.Tensor:
+    return w * factor  # here: number
+
+
+def own_generator(w: torch.Tensor) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(1)
+    return w + torch.randn(4, generator=generator)  # here: own_generator
+
+
+def seeding(w: torch.Tensor) -> torch.Tensor:
+    torch.manual_seed(0)  # here: seeding
+    return w + torch.randn(4)
+
+
+def users_error(w: torch.Tensor) -> torch.Tensor:
+    raise ValueError("too bad")  # here: users_error
+
+
+class Keeping:
+    """Keeps its last result, and calls itself something other than self."""
+
+    def __call__(this, w: torch.Tensor) -> torch.Tensor:  # noqa: N805
+        this.last = w * 2
+        return this.last
+
+
+class Tied(nn.Module):
+    """Embedding and head are one parameter."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(8, 4)
+        self.head = nn.Linear(4, 8, bias=False)
+        self.head.weight = self.embedding.weight
+
+    def loss(self, ids: torch.Tensor) -> Any:
+        loss = F.cross_entropy(self.head(self.embedding(ids)), ids)
+        return loss.detach(), torch.autograd.grad(loss, list(self.parameters()))
 
 
 def no_tensor(w: torch.Tensor) -> Any:

@@ -47,21 +47,27 @@ def all_of(step: Any, inputs: Any) -> Any:
 
 
 def against_eager_and_compile(
-    case: steps.Case, folder: str, tp: int, cache: str, batch: int | None = None
+    case: steps.Case, folder: str, tp: int, cache: str, batch: int | None = None, only: int | None = None
 ) -> dict[str, Difference]:
-    """The loaded step against eager and, where ``cache`` is given, against torch.compile of the whole step."""
+    """The loaded step against eager and, where ``cache`` is given, against torch.compile of the whole step.
+
+    ``only``: this rank alone compiles, and meanwhile the others run the loaded step once more: it talks to them as the
+    compiled one would, and compiling takes long.
+    """
     world = torch.distributed.get_world_size()
     mesh = init_device_mesh("cpu", (world // tp, tp), mesh_dim_names=("dp", "tp"))
     with use_mesh(mesh):
         step, inputs = steps.real(case, mesh.get_local_rank("dp"), mesh.get_local_rank("tp"), batch=batch)
-        loaded = all_of(load(folder, mesh, trust=TRUST), inputs)
+        again = load(folder, mesh, trust=TRUST)
+        loaded = all_of(again, inputs)
         eager = all_of(step, inputs)
         found = {"eager": difference(loaded, eager)}
         if cache:
             if case.recompute:
                 # In one graph with its backward, torch refuses to recompute attention: it might draw random numbers.
                 step, _ = steps.real(case, mesh.get_local_rank("dp"), mesh.get_local_rank("tp"), compiled_model=True)
-            compiled = all_of(in_process(step, cache, case), inputs)
+            other = in_process(step, cache, case) if only in (None, torch.distributed.get_rank()) else again
+            compiled = all_of(other, inputs)
             found["compile"] = difference(loaded, compiled)
             found["compile to eager"] = difference(compiled, eager)
     return found

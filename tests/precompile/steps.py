@@ -153,7 +153,7 @@ CASES: dict[str, Case] = {
     "tp": Case("tp"),
     "sp": Case("sp"),
     "float64": Case("sp", dtype=torch.float64),
-    "recompute": Case("sp", layers=3, length=64, batch=4, recompute=True),
+    "recompute": Case("sp", layers=2, length=64, batch=4, recompute=True),
     "recompute tp": Case("tp", layers=2, recompute=True),
     "bf16": Case("tp", bf16=True),
     "dynamic": Case("sp", dynamic=True),

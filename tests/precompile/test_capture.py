@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import inspect
 import re
 from collections.abc import Callable, Iterator
@@ -12,8 +13,10 @@ from unittest import mock
 import pytest
 import torch
 import torch.distributed as dist
+from torch.distributed.device_mesh import init_device_mesh
+from torch.fx.experimental.symbolic_shapes import DimDynamic, StatelessSymbolicContext
 
-from spmd_runtime import TP, axis_size
+from spmd_runtime import TP, P, R, all_reduce, axis_size
 from spmd_runtime.precompile import (
     CaptureError,
     DisagreementError,
@@ -21,6 +24,7 @@ from spmd_runtime.precompile import (
     TensorSpec,
     compat,
     fake_world,
+    like,
     precompile,
     variant,
 )
@@ -81,6 +85,9 @@ def test_rank_as_a_tensor_is_accepted(tmp_path: Path) -> None:
         (faulty.torch_backward, ["an argument", "pow"]),
         (faulty.branch, ["the order of operations", "Every rank must do the same", "outside the step"]),
         (faulty.literal, ["a constant tensor", "[1.0, 0.0, 3.0, 4.0]", "[1.0, 2.0, 3.0, 4.0]"]),
+        (faulty.environment, ["mul.Tensor(w, 0)", "mul.Tensor(w, 2)", "spmd.axis_index(DP)"]),
+        (faulty.python_random, ["each time that the step is captured", "torch.rand"]),
+        (faulty.memo, ["the order of operations", "left behind"]),
     ],
 )
 def test_difference_between_ranks_names_both_values(
@@ -101,7 +108,7 @@ def test_inputs_of_other_shapes_need_variants(tmp_path: Path) -> None:
         return faulty.reduced, (torch.ones(4 + dist.get_rank() % 2),)
 
     with pytest.raises(
-        DisagreementError, match=r"input w differs: \(4,\).*\(5,\).*rank \(dp 0, tp 1\)(?s:.*)variants="
+        DisagreementError, match=r"input w differs: \(4,\).*\(5,\).*rank \(dp 0, tp 1\)(?s:.*)'even'.*'last'"
     ):
         precompile(make, mesh=MESH, out=tmp_path / "out")
 
@@ -117,6 +124,11 @@ def test_inputs_of_other_shapes_need_variants(tmp_path: Path) -> None:
         (faulty.closure, ["(4,) float32 tensor", "not among its inputs"]),
         (faulty.raw_collective, ["in-place collective", "spmd.all_reduce"]),
         (faulty.world_group, ["the world group", "no axis of the mesh (dp, tp)"]),
+        (faulty.no_axis, ["axis 'cp'", "give the mesh that axis"]),
+        (faulty.number, ["() float32 tensor", "not among its inputs"]),
+        (faulty.own_generator, ["generator of its own", "default generator"]),
+        (faulty.seeding, ["sets torch's seed", "Seed outside the step"]),
+        (faulty.users_error, ["ValueError: too bad"]),
     ],
 )
 def test_what_no_graph_can_hold_is_refused_with_its_line(
@@ -133,6 +145,7 @@ def test_what_no_graph_can_hold_is_refused_with_its_line(
     [
         (faulty.append, r"the global 'history' of tests.precompile.faulty \(from \d+ entries to \d+\) in append"),
         (faulty.count, r"the global 'calls' of tests.precompile.faulty \(from \d+ to \d+\) in count"),
+        (faulty.Keeping(), r"the attribute 'last' of a Keeping \(to another object\) in __call__"),
         (faulty.Counting().forward, r"the attribute 'seen' of a Counting \(from \d+ to \d+\) in forward"),
         (faulty.backward_only, r"leaves a gradient in w.grad(?s:.*)torch.autograd.grad"),
         (faulty.no_tensor, r"returns no tensor"),
@@ -149,9 +162,77 @@ def test_gradient_left_in_grad_may_be_returned(tmp_path: Path) -> None:
 
 def test_inputs_that_are_no_tensors_and_dims_without_range_are_refused(tmp_path: Path) -> None:
     assert "input w is a object" in refused(CaptureError, tmp_path, faulty.reduced, object())
+    assert "a shape and a dtype are TensorSpec" in refused(CaptureError, tmp_path, faulty.reduced, torch.float32)
     assert "dim 'n' has no range" in refused(CaptureError, tmp_path, faulty.reduced, TensorSpec(("n",)))
     message = refused(CaptureError, tmp_path, faulty.reduced, TensorSpec((4,)), dynamic={"n": (1, 4)})
     assert "no input has such a dim" in message
+
+
+@pytest.mark.parametrize("limits", [(0, 4), (4, 2), 4, (1.0, 4)])
+def test_a_range_that_is_none_is_refused(tmp_path: Path, limits: Any) -> None:
+    message = refused(CaptureError, tmp_path, faulty.reduced, TensorSpec(("n",)), dynamic={"n": limits})
+    assert "a range is (low, high) with 1 <= low <= high" in message
+
+
+def test_two_lengths_that_must_be_equal_are_one_dim(tmp_path: Path) -> None:
+    limits = {"n": (2, 4), "m": (2, 4)}
+    message = refused(CaptureError, tmp_path, torch.add, TensorSpec(("n",)), TensorSpec(("m",)), dynamic=limits)
+    assert "holds for Eq(n, m) only" in message
+
+
+def test_inputs_that_the_step_does_not_take_are_refused(tmp_path: Path) -> None:
+    message = refused(CaptureError, tmp_path, faulty.reduced, torch.ones(4), torch.ones(4))
+    assert "2 positional" in message and "it takes (w: " in message
+    with pytest.raises(CaptureError, match=r"inputs is a Tensor.*inputs=\(x,\)"):
+        precompile(faulty.reduced, torch.ones(4), mesh=MESH, out=tmp_path / "out")
+    with pytest.raises(CaptureError, match=r"cannot be called with these inputs \(v=\)"):
+        precompile(faulty.reduced, {"v": torch.ones(4)}, mesh=MESH, out=tmp_path / "out")
+
+
+@pytest.mark.parametrize("made", [3, {"even": 3}, {"two words": (faulty.reduced, (torch.ones(4),))}])
+def test_a_factory_gives_a_step_with_its_inputs(tmp_path: Path, made: Any) -> None:
+    with pytest.raises(CaptureError, match=r"a pair \(step, inputs\)|names like 'even'"):
+        precompile(lambda: made, mesh=MESH, out=tmp_path / "out")
+
+
+def test_variants_may_be_given_without_a_factory(tmp_path: Path) -> None:
+    with pytest.raises(Compiled):
+        precompile({"even": (faulty.reduced, (torch.ones(4),))}, mesh=MESH, out=tmp_path / "out")
+
+
+def test_a_named_tuple_must_be_importable(tmp_path: Path) -> None:
+    local = collections.namedtuple("local", "x")
+    message = refused(CaptureError, tmp_path, faulty.no_tensor, local(torch.ones(4)))
+    assert "local is a named tuple" in message and "importable module" in message
+
+
+def test_symbolic_lengths_need_names(tmp_path: Path) -> None:
+    context: Any = StatelessSymbolicContext(dynamic_sizes=[DimDynamic.DYNAMIC] * 2)
+    x = compat.fake_mode().from_tensor(torch.ones(5, 6), symbolic_context=context)
+    assert "symbolic lengths" in refused(CaptureError, tmp_path, faulty.reduced, x)
+    with pytest.raises(Compiled):
+        precompile(faulty.reduced, (like(x, n=0, m=1),), mesh=MESH, out=tmp_path, dynamic={"n": (2, 9), "m": (2, 9)})
+
+
+def test_groups_of_the_users_own_mesh_are_axes(tmp_path: Path) -> None:
+    """A DeviceMesh has groups of other names with the same ranks."""
+
+    def make() -> Any:
+        mesh = init_device_mesh("cpu", tuple(MESH.values()), mesh_dim_names=tuple(MESH))
+
+        def step(x: torch.Tensor) -> torch.Tensor:
+            return all_reduce(x, mesh.get_group("tp"), src=P, dst=R)
+
+        return step, (torch.ones(4),)
+
+    with mock.patch.object(compat, "compile_graph", return_value=(b"", None)):
+        manifest = precompile(make, mesh=MESH, out=tmp_path / "out")
+    assert [c["axis"] for c in manifest["variants"]["step"]["collectives"]] == ["tp"]
+
+
+def test_tied_parameters_of_a_module_are_one_input(tmp_path: Path) -> None:
+    with pytest.raises(Compiled):
+        precompile(faulty.Tied().loss, (torch.arange(4),), mesh=MESH, out=tmp_path / "out")
 
 
 def test_a_decision_on_a_length_is_refused_with_its_line(tmp_path: Path) -> None:

@@ -268,3 +268,19 @@ def test_one_process_builds_the_same_kernels_again(tmp_path: Path) -> None:
         precompile(tiny.shards, (x,), mesh={"tp": 1}, out=tmp_path / name)
         with fake_world({"tp": 1}):
             assert torch.allclose(load(tmp_path / name, trust=TRUST)(x), x.square().sum())
+
+
+def run_pair(folder: str) -> Any:
+    """A step over named tuples, in a process that has not seen their class."""
+    with fake_world({"tp": 1}):
+        step = load(folder, trust=TRUST)
+        found = step(tiny.Pair(torch.full((3,), 2.0), torch.full((3,), 4.0)))
+        with pytest.raises(InputError, match="other arguments"):
+            step((torch.ones(3), torch.ones(3)))
+    return type(found).__qualname__, found.x.tolist()
+
+
+def test_named_tuples_go_in_and_come_out(tmp_path: Path, cache: Path) -> None:
+    inputs = (tiny.Pair(torch.ones(3), torch.ones(3)),)
+    precompile(tiny.product, inputs, mesh={"tp": 1}, out=tmp_path / "step", cache_dir=cache)
+    assert gloo.run(run_pair, 1, str(tmp_path / "step"), timeout=TIMEOUT, backend="") == [("Pair", [8.0, 8.0, 8.0])]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -46,6 +46,18 @@ class Scaled(torch.nn.Module):
     def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, Any]:
         loss = all_reduce((x * self.weight + self.offset).square().sum(), TP, src=P, dst=I)
         return loss.detach(), torch.autograd.grad(loss, [self.weight])
+
+
+class Pair(NamedTuple):
+    """Inputs, and results, by name."""
+
+    x: torch.Tensor
+    y: torch.Tensor
+
+
+def product(pair: Pair) -> Pair:
+    """Takes and gives a named tuple."""
+    return Pair(pair.x * pair.y, pair.y)
 
 
 def shards(batch: torch.Tensor) -> torch.Tensor:
