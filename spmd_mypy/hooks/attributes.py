@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mypy.nodes import AssignmentStmt, MemberExpr, TypeInfo, Var
+from mypy.nodes import AssignmentStmt, MemberExpr, NameExpr, TypeInfo, Var
 from mypy.types import Instance, Type, get_proper_type
 
 from spmd_mypy import compat
@@ -39,10 +39,16 @@ def attribute(api: Any, e: MemberExpr) -> Attribute | None:
 
 
 def _annotated(info: TypeInfo, name: str) -> bool:
-    """Whether a method of the class annotates ``self.name``."""
+    """Whether the class's body annotates ``name``, or a method of it ``self.name``.
+
+    mypy calls the fields of a dataclass implicit, too.
+    """
+    annotated = [n for n in walk(info.defn) if isinstance(n, AssignmentStmt) and n.unanalyzed_type is not None]
+    body = info.defn.defs.body
     return any(
-        isinstance(node, AssignmentStmt)
-        and node.unanalyzed_type is not None
-        and any(isinstance(target, MemberExpr) and target.name == name for target in node.lvalues)
-        for node in walk(info.defn)
+        isinstance(target, NameExpr if node in body else MemberExpr)
+        and isinstance(target, NameExpr | MemberExpr)
+        and target.name == name
+        for node in annotated
+        for target in node.lvalues
     )

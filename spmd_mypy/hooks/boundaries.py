@@ -346,8 +346,9 @@ def _compared(error: Any, code: str) -> tuple[Spelled, Spelled] | None:
     quoted = _QUOTED.findall(error.message)
     if error.severity != "error" or len(quoted) < 2 or "[tuple[" not in error.message:
         return None
-    # A typed dict's complaint names the item between the two types.
-    got, want = _given(quoted[-3 if code == "typeddict-item" else -2]), parse(quoted[-1])
+    # The complaint about a typed dict's constructor names the item between the two types.
+    between = code == "typeddict-item" and "TypedDict item" in error.message
+    got, want = _given(quoted[-3 if between else -2]), parse(quoted[-1])
     return (got, want) if got.laid_out or want.laid_out else None
 
 

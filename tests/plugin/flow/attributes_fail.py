@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+from typing import TypedDict
+
 from spmd_runtime import DP, TP, Group, I, P, R, Tensor, V, all_reduce
 
 
@@ -33,6 +36,27 @@ class Undeclared:
 
     def in_the_next_method(self) -> None:
         self.x.sqrt()  # E: spmd-partial
+
+
+@dataclass
+class Fields:
+    hidden: Tensor[P[TP]]
+    more: dict[str, Tensor[P[TP]]] = field(default_factory=dict)
+
+
+def written(fields: Fields, r: Tensor[R[TP]]) -> None:
+    fields.hidden.sqrt()  # E: spmd-partial
+    fields.hidden = r  # E: spmd-assign
+    fields.more["x"] = r  # E: spmd-assign
+
+
+class Entry(TypedDict):
+    hidden: Tensor[P[TP]]
+
+
+def entries(entry: Entry, r: Tensor[R[TP]]) -> None:
+    entry["hidden"] = r  # E: spmd-assign
+    Entry(hidden=r)  # E: spmd-assign
 
 
 def declared(xs: list[Tensor[P[TP]]]) -> None:
