@@ -34,7 +34,7 @@ from spmd_mypy.fullnames import (
     canonical,
     method_of_union,
 )
-from spmd_mypy.hooks import untyped
+from spmd_mypy.hooks import fields, untyped
 from spmd_mypy.hooks.annotations import Annotations, make_generic
 from spmd_mypy.hooks.base import Workbench
 from spmd_mypy.hooks.collectives import Collectives
@@ -126,7 +126,10 @@ class Dispatch:
             f"{base}.grad": self._guard(self.gradients.grad) for base in (TENSOR, TENSOR_BASE)
         }
         self._attributes.update(self._guarded(self.modules.attributes()))
+        self._attributes.update(self._guarded(fields.attributes()))
         self._methods.update(self._guarded(self.over_time.methods()))
+        for name in untyped.POWERS:
+            self._methods[name] = self._guard(partial(untyped.power, self.bench))
         self._attributes.update(self._guarded(self.over_time.attributes()))
         self._signatures: dict[str, Callable[[MethodSigContext], FunctionLike] | None] = {}
         self._types = self._named_types()
@@ -283,6 +286,7 @@ class Dispatch:
 
     def _guard_signature(self, hook: Callable[[Any], FunctionLike]) -> Callable[[Any], FunctionLike]:
         def guarded(ctx: Any) -> FunctionLike:
+            self.bench.api = ctx.api
             try:
                 return hook(ctx)
             except Exception:

@@ -258,8 +258,21 @@ def _place(
     else:
         here = list(leaves(api, param, t, expression))
         found.extend(here)
-        if all(operand.number for operand in here):
+        if not here and _holds_untyped(api, expression):
+            options[param] = UNTYPED
+        elif all(operand.number for operand in here):
             options[param] = option(api, expression) if expression is not None else UNKNOWN
+
+
+def _holds_untyped(api: Any, expression: Expression | None) -> bool:
+    """Whether something in a display or a comprehension may be a tensor, for all that its type says."""
+    if isinstance(expression, _DISPLAYS):
+        items = [item.expr if isinstance(item, StarExpr) else item for item in expression.items]
+    else:
+        element = _comprehension(expression) if expression is not None else None
+        items = [element] if element is not None else []
+    types = (compat.stored_type(api, item) for item in items)
+    return any(isinstance(get_proper_type(t), AnyType) for t in types if t is not None)
 
 
 def receiver_of(op: str, context: Context) -> Expression | None:

@@ -26,11 +26,14 @@ from mypy.nodes import (
     OpExpr,
     StrExpr,
 )
-from mypy.plugin import FunctionContext, MethodSigContext
+from mypy.plugin import FunctionContext, MethodContext, MethodSigContext
 from mypy.types import AnyType, CallableType, FunctionLike, Instance, Type, TypeOfAny, UnionType, get_proper_type
+from mypy.typevars import fill_typevars
 
 from spmd_mypy import compat
+from spmd_mypy.hooks import fields
 from spmd_mypy.hooks.arguments import is_number
+from spmd_mypy.hooks.base import Workbench
 from spmd_mypy.layout import Layouts, is_tensor, unknown_type
 
 ADD_DOCSTR: Final = "torch._C._add_docstr"
@@ -62,6 +65,13 @@ _SEVERAL_OUTPUTS: Final = frozenset(
         "ldl_factor", "ldl_factor_ex", "solve_ex",
     )
 )  # fmt: skip
+# Those of them that torch has a class of results for.
+_STRUCTURES: Final = {
+    "torch.linalg.svd": "_linalg_svd",
+    "torch.linalg.eigh": "_linalg_eigh",
+    "torch.linalg.qr": "qr",
+    "torch.linalg.slogdet": "slogdet",
+}
 _TENSOR_MODULES: Final = (
     "torch.linalg.", "torch.fft.", "torch.special.", "torch.sparse.", "torch.nn.functional.", "torch.nn.init.",
     "operator.",
@@ -142,6 +152,19 @@ def comparison(layouts: Layouts, ctx: MethodSigContext) -> FunctionLike:
     return signature_
 
 
+# ``d ** -0.5``: Any in typeshed, since it is complex where d is negative.
+POWERS: Final = ("builtins.float.__pow__", "builtins.float.__rpow__")
+
+
+def power(bench: Workbench, ctx: MethodContext) -> Type:
+    """A power with a fraction is taken for a float where SPMD types are used: what Any scales, Any becomes."""
+    default = ctx.default_return_type
+    if not isinstance(get_proper_type(default), AnyType) or not bench.uses_spmd(ctx.api):
+        return default
+    operands = [ctx.type, *(t for types in ctx.arg_types[:1] for t in types)]
+    return ctx.api.named_generic_type("builtins.float", []) if all(is_number(t) for t in operands) else default
+
+
 # What comes out of these is one tensor unless more is asked for.
 _MORE_ON_DEMAND: Final = frozenset(
     {"torch.unique", "Tensor.unique", "torch.unique_consecutive", "Tensor.unique_consecutive"}
@@ -151,6 +174,9 @@ _DEMANDS: Final = ("return_inverse", "return_counts")
 
 def result(layouts: Layouts, op: str, options: Mapping[str, object], default: Type, several: bool) -> Type:
     """What an operation of torch returns whose annotation says Any; ``several`` outputs stay Any."""
+    if op in _STRUCTURES:
+        info = layouts.info(f"{fields.MODULE}.{_STRUCTURES[op]}")
+        return default if info is None or info.tuple_type is None else fill_typevars(info)
     shape = _RESULTS.get(op)
     if op in _MORE_ON_DEMAND and all(options.get(name, False) is False for name in _DEMANDS):
         shape = "tensor"

@@ -24,7 +24,8 @@ _DISCRETE_DTYPES: Final = frozenset(
     f"torch.{name}"
     for name in (
         "bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64", "short", "int", "long",
-        "quint8", "qint8", "qint32", "quint4x2",
+        "quint8", "qint8", "qint32", "quint4x2", "BoolTensor", "ByteTensor", "CharTensor", "ShortTensor", "IntTensor",
+        "LongTensor",
     )
 ) | {"builtins.bool", "builtins.int"}  # fmt: skip
 
@@ -86,7 +87,8 @@ def _given(call: Call) -> dict[str, OptionValue]:
 
 
 def _discrete_dtype(options: Mapping[str, OptionValue]) -> bool:
-    return any(isinstance(value, Name) and value.fullname in _DISCRETE_DTYPES for value in options.values())
+    names = (value.fullname if isinstance(value, Name) else value for value in options.values())
+    return any(isinstance(name, str) and name in _DISCRETE_DTYPES for name in names)
 
 
 class _Binder:
@@ -190,7 +192,7 @@ def _plan(call: Call, operation: Operation | None) -> Plan:
         binder.bound.update(targets)
     node = binder.node(rule.expression)
     discrete = rule.results == ("discrete",) or _discrete_dtype(call.options)
-    gradless = discrete or not call.grad or rule.results == ("integer",)
+    gradless = discrete or not call.grad or rule.results in (("integer",), ("detached",))
     zeros = [at for name in rule.into for at in binder.find(parameter(name))]
     zeros += [at for at, argument in enumerate(call.arguments) if argument.layout is not None and argument.value == 0]
     return Plan(rule, node, tuple(binder.numbers), targets, overwrite, discrete, gradless, tuple(zeros))

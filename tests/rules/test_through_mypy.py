@@ -36,8 +36,7 @@ WITHOUT_TENSOR = ("None", "bool")
 UNTYPED = frozenset(
     f"{where}.{name}"
     for where, names in {
-        "torch.linalg": "cholesky_ex eig eigh inv_ex ldl_factor ldl_factor_ex lstsq lu lu_factor lu_factor_ex qr "
-        "slogdet solve_ex svd",
+        "torch.linalg": "cholesky_ex eig inv_ex ldl_factor ldl_factor_ex lstsq lu lu_factor lu_factor_ex solve_ex",
         "torch": "lu unique_consecutive",
         "Tensor": "lu unique_consecutive",
         "torch.nn": "Parameter Buffer",

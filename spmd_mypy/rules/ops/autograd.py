@@ -16,8 +16,8 @@ autograd.grad: loss(outputs) -> dual
 grad_scaler.GradScaler.scale: linear(outputs) pointwise
 
 # torch.nn.utils.
-clip_grad_norm clip_grad_norm_: nonlinear(parameters)
-get_total_norm: nonlinear(tensors)
+clip_grad_norm clip_grad_norm_: nonlinear(parameters) -> detached
+get_total_norm: nonlinear(tensors) -> detached
 clip_grads_with_norm_: nonlinear(parameters, total_norm)
 parameters_to_vector: linear(parameters)
 vector_to_parameters: linear(vec) overwrites=parameters

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import operator
 
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -213,3 +215,29 @@ def unions_with_none(x: Tensor[P[TP]] | None, w: Parameter[I[TP]]) -> None:
     if x is not None:
         F.gelu(x)  # E: spmd-partial
     reveal_type(w * 2)  # R: Tensor[I[TP]]
+
+
+def outputs(v: Tensor[V[TP]], r: Tensor[R[TP]], p: Tensor[P[TP]]) -> None:
+    reveal_type(v.max(0).values)  # R: Tensor[V[TP]]
+    reveal_type(torch.sort(r).indices)  # R: Tensor[R[TP]]
+    reveal_type(torch.linalg.svd(v).Vh)  # R: Tensor[V[TP]]
+    values, vectors = torch.linalg.eigh(r)
+    reveal_type(vectors)  # R: Tensor[R[TP]]
+    torch.unique(p)  # E: spmd-partial
+    p.type("torch.LongTensor")  # E: spmd-partial
+
+
+def scaled(v: Tensor[V[TP]], dim: int, power: float, numbers: Any) -> None:
+    scale = dim**-0.5
+    reveal_type(v * scale)  # R: Tensor[V[TP]]
+    reveal_type(v / v.shape[-1] ** 0.5)  # R: Tensor[V[TP]]
+    reveal_type(v * power**power)  # R: Tensor[V[TP]]
+    reveal_type(torch.stack([numbers, numbers]))  # R: torch._tensor.Tensor
+    reveal_type(torch.cat([x for x in numbers]))  # R: torch._tensor.Tensor
+    reveal_type(v.view([numbers, 2]))  # R: Tensor[V[TP]]
+
+
+def norms(i: Tensor[I[TP]], r: Tensor[R[TP]], v: Tensor[V[TP]], p: Tensor[P[TP]]) -> None:
+    reveal_type(nn.utils.clip_grad_norm_([i, r], 1.0))  # R: Tensor[R[TP]]
+    reveal_type(nn.utils.get_total_norm([i, v]))  # R: Tensor[V[TP]]
+    nn.utils.get_total_norm([i, p])  # E: spmd-partial
