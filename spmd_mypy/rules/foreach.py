@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final, TypeAlias
 
-from spmd_mypy.rules.call import Call, Verdict
+from spmd_mypy.rules.axis import Clash, evaluate
+from spmd_mypy.rules.call import Call, Verdict, Violation
 from spmd_mypy.rules.kinds import AxisType, Layout
 
 PREFIX: Final = "torch._foreach_"
@@ -33,21 +34,37 @@ def elements(call: Call) -> list[Element]:
     return result
 
 
-def merged(parts: Sequence[tuple[Verdict, tuple[int, ...]]]) -> Verdict:
-    """The verdict on the whole call, from those on its elements: a result is known where the elements agree on it."""
-    verdicts = [verdict for verdict, _ in parts]
-    results = tuple(_common(layouts) for layouts in zip(*(verdict.results for verdict in verdicts), strict=True))
-    violations = tuple(
+def merged(parts: Sequence[tuple[Verdict, tuple[int, ...]]], *, written: bool) -> Verdict:
+    """The verdict on the whole call, from those on its elements.
+
+    The elements of what comes out are of one type, as those of a stack of them would be; where they are ``written``
+    in place each keeps its own.
+    """
+    violations = [
         replace(violation, culprits=tuple(where[at] for at in violation.culprits))
         for verdict, where in parts
         for violation in verdict.violations
-    )
+    ]
     mutations = tuple((where[at], layout) for verdict, where in parts for at, layout in verdict.mutations)
-    return Verdict(results, violations, mutations)
+    outputs = list(zip(*(verdict.results for verdict, _ in parts), strict=True))
+    if written or violations:
+        return Verdict(tuple(_unknown(layouts[0]) for layouts in outputs), tuple(violations), mutations)
+    first = [where[0] for _, where in parts]
+    results = tuple(_together(layouts, first, violations) for layouts in outputs)
+    return Verdict(results, tuple(violations), mutations)
 
 
-def _common(layouts: Sequence[Layout]) -> Layout:
-    def same(kinds: tuple[AxisType | None, ...]) -> AxisType | None:
-        return kinds[0] if len(set(kinds)) == 1 else None
+def _unknown(layout: Layout) -> Layout:
+    return tuple(None for _ in layout)
 
-    return tuple(same(kinds) for kinds in zip(*layouts, strict=True))
+
+def _together(layouts: Sequence[Layout], where: Sequence[int], violations: list[Violation]) -> Layout:
+    """The layout of a list of tensors of such layouts; adds what does not go together."""
+    result: list[AxisType | None] = []
+    for axis, kinds in enumerate(zip(*layouts, strict=True)):
+        try:
+            result.append(evaluate(("linear", tuple(range(len(kinds)))), kinds)[0])
+        except Clash as clash:
+            violations.append(Violation(clash.reason, axis, tuple(where[at] for at in clash.culprits)))
+            result.append(None)
+    return tuple(result)

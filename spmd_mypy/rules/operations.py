@@ -339,7 +339,8 @@ def _judge(call: Call, operation: Operation | None, axes: int, rng: str) -> Verd
     if call.op.startswith(foreach.PREFIX):
         parts = foreach.elements(call)
         if parts:
-            return foreach.merged([(_judge(part, operation, axes, rng), where) for part, where in parts])
+            judged = [(_judge(part, operation, axes, rng), where) for part, where in parts]
+            return foreach.merged(judged, written=call.op.endswith("_"))
     plan = _plan(call, operation)
     judged = [_Axis(call, plan, axis, rng) for axis in range(axes)]
     if plan.rule.results == ("dual",):

@@ -23,7 +23,6 @@ OVER_STRICT: Final[dict[str, str]] = {
     "powsum": "has no gradient, as floor_divide",
     "bincount": "has no gradient, as floor_divide",
     "ldl_solve": "the factors get no gradient in this version",
-    "get_total_norm": "has no gradient; but gradients scaled by norms that differ would differ themselves",
     **dict.fromkeys(
         (
             "chebyshev_polynomial_t",

@@ -1,18 +1,21 @@
 """The numeric proof of the table: every claim on every sample, in numbers.
 
-    python -m tests.rules.sweep [--samples 4] [--assignments 20] [--ranks 2 3] [--write]
+    python -m tests.rules.sweep [--samples 4] [--assignments 16] [--ranks 2 3] [--changed] [--write]
 
-Prints claims that do not hold, rejections that hold on every draw though, and rows without a sample.  ``--write``
-keeps the summary in ``sweep_result.txt``.  The test ``test_simulation`` runs a bounded part of it.
+Prints claims that do not hold, and rejections that hold on every draw though.  ``--write`` keeps the result in
+``sweep_result.json``; ``--changed`` goes over the rows alone that have changed since, and keeps the others' results.
+The test ``test_simulation`` runs a bounded part, and reads the kept result.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
+import json
 import sys
 import time
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -26,7 +29,7 @@ from tests.rules.own_samples import own
 from tests.rules.samples import from_modules, from_torch
 from tests.rules.simulate import Sample, Unsuitable
 
-RESULT = Path(__file__).with_name("sweep_result.txt")
+RESULT = Path(__file__).with_name("sweep_result.json")
 EVIDENCE = 4  # draws that a rejection must hold on before it counts as over-strict
 
 
@@ -43,7 +46,7 @@ class Report:
     """What a sweep found; rows by base name."""
 
     checked: dict[str, int] = field(default_factory=dict)
-    refuted: list[str] = field(default_factory=list)
+    refuted: list[tuple[str, str]] = field(default_factory=list)
     rejected: dict[tuple[str, str], Tally] = field(default_factory=dict)
     unsuitable: dict[str, str] = field(default_factory=dict)
 
@@ -57,8 +60,13 @@ class Report:
 
     def without_sample(self) -> list[str]:
         """Rows that should have been checked and were not."""
-        rows = (base for base, rules in ops.bases().items() if rules[-1].results != ("unknown",))
-        return [base for base in rows if base not in self.checked and base not in NOT_SIMULATED]
+        return sorted(to_check() - self.checked.keys())
+
+
+def to_check() -> set[str]:
+    """Rows that claim something and can be simulated."""
+    rows = (base for base, rules in ops.bases().items() if rules[-1].results != ("unknown",))
+    return {base for base in rows if base not in NOT_SIMULATED}
 
 
 def _described(sample: Sample, letters: str) -> str:
@@ -86,7 +94,8 @@ def _check(report: Report, sample: Sample, letters: str, ranks: int, seed: int) 
         else:
             problem = simulate.refuted(sample, letters, ranks, seed)
             if problem and not (base in KNOWN_MISSES and _float_target(sample)):
-                report.refuted.append(f"{sample.op}({_described(sample, letters)}) on {ranks} ranks: {problem}")
+                text = f"{sample.op}({_described(sample, letters)}) on {ranks} ranks: {problem}"
+                report.refuted.append((base, text))
         report.checked[base] = report.checked.get(base, 0) + 1
     except Unsuitable as problem:
         report.unsuitable[base] = str(problem)
@@ -108,45 +117,100 @@ def sweep(
     return report
 
 
-def sweep_all(limit: int, *, assignments: int, of_ours: int, ranks: Iterable[int]) -> Report:
-    """Sweep over our samples and so many of torch's per operation, with so many assignments of each."""
+def sweep_all(
+    limit: int, *, assignments: int, of_ours: int, ranks: Iterable[int], only: set[str] | None = None
+) -> Report:
+    """Sweep over our samples and so many of torch's per operation, with so many assignments of each.
+
+    ``only`` are the rows to go over, all where it is None.
+    """
     ranks = list(ranks)
-    report = sweep(own(), assignments=of_ours, ranks=ranks)
-    return sweep(chain(from_modules(limit), from_torch(limit)), assignments=assignments, ranks=ranks, report=report)
+
+    def chosen(samples: Iterable[Sample]) -> Iterator[Sample]:
+        for sample in samples:
+            operation = ops.find(sample.op)
+            if only is None or (operation is not None and operation.base in only):
+                yield sample
+
+    report = sweep(chosen(own()), assignments=of_ours, ranks=ranks)
+    rest = chain(from_modules(limit), from_torch(limit))
+    return sweep(chosen(rest), assignments=assignments, ranks=ranks, report=report)
 
 
-def _summary(report: Report, seconds: float, command: str) -> str:
+# ---- the kept result
+
+
+def digest(base: str) -> str:
+    """A row's text, in short: what a kept result was found of."""
+    return hashlib.sha256("\n".join(ops.text(base)).encode()).hexdigest()[:8]
+
+
+def kept(report: Report) -> dict[str, dict[str, object]]:
+    """What a sweep found, row by row."""
+    over = report.over_strict()
+    return {
+        base: {
+            "row": digest(base),
+            "draws": draws,
+            "refuted": [text for row, text in report.refuted if row == base],
+            "over_strict": over.get(base, []),
+        }
+        for base, draws in sorted(report.checked.items())
+    }
+
+
+def read_kept() -> dict[str, dict[str, object]]:
+    """The kept result, row by row."""
+    rows: dict[str, dict[str, object]] = json.loads(RESULT.read_text())["rows"]
+    return rows
+
+
+def stale() -> set[str]:
+    """Rows that the kept result does not have as they are today."""
+    rows = read_kept() if RESULT.exists() else {}
+    return {base for base in to_check() if base not in rows or rows[base]["row"] != digest(base)}
+
+
+def _write(rows: dict[str, dict[str, object]], header: dict[str, object]) -> None:
+    lines = ",\n".join(f"  {json.dumps(base)}: {json.dumps(row)}" for base, row in sorted(rows.items()))
+    head = ",\n".join(f" {json.dumps(key)}: {json.dumps(value)}" for key, value in header.items())
+    RESULT.write_text(f'{{\n{head},\n "rows": {{\n{lines}\n }}\n}}\n')
+
+
+def _print(report: Report) -> None:
     over = {row: types for row, types in report.over_strict().items() if row not in OVER_STRICT}
-    lines = [
-        command,
-        f"torch {torch.__version__.partition('+')[0]}, {seconds:.0f} s",
-        f"{sum(report.checked.values())} draws of {len(report.checked)} rows checked",
-        f"claims that do not hold: {len(report.refuted)}",
-        *(f"    {text}" for text in report.refuted),
-        f"over-strict rows that are not listed: {len(over)}",
-        *(f"    {row}: {'; '.join(types)}" for row, types in over.items()),
-        f"over-strict rows that are listed: {len(OVER_STRICT)}",
-        f"listed as over-strict but not found so: {sorted(set(OVER_STRICT) - set(report.over_strict()))}",
-        f"rows without a sample that runs: {report.without_sample()}",
-    ]
-    return "\n".join(lines) + "\n"
+    print(f"{sum(report.checked.values())} draws of {len(report.checked)} rows checked")
+    print(f"claims that do not hold: {len(report.refuted)}", *(text for _, text in report.refuted), sep="\n    ")
+    print(f"over-strict rows that are not listed: {len(over)}")
+    print(*(f"    {row}: {'; '.join(types)}" for row, types in over.items()), sep="\n")
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--samples", type=int, default=4, help="of torch's samples per operation")
-    parser.add_argument("--assignments", type=int, default=20, help="of types, per sample of torch's")
+    parser.add_argument("--assignments", type=int, default=16, help="of types, per sample of torch's")
     parser.add_argument("--ranks", type=int, nargs="+", default=[2, 3])
-    parser.add_argument("--write", action="store_true", help=f"keep the summary in {RESULT.name}")
+    parser.add_argument("--changed", action="store_true", help="only rows that are not as in the kept result")
+    parser.add_argument("--write", action="store_true", help=f"keep the result in {RESULT.name}")
     args = parser.parse_args()
+    only = stale() if args.changed else None
     start = time.perf_counter()
-    report = sweep_all(args.samples, assignments=args.assignments, of_ours=64, ranks=args.ranks)
-    command = f"python -m tests.rules.sweep --samples {args.samples} --assignments {args.assignments}"
-    text = _summary(report, time.perf_counter() - start, command)
-    sys.stdout.write(text)
+    report = sweep_all(args.samples, assignments=args.assignments, of_ours=64, ranks=args.ranks, only=only)
+    _print(report)
     if args.write:
-        RESULT.write_text(text)
-    return bool(report.refuted) or bool(report.without_sample())
+        old = read_kept() if args.changed and RESULT.exists() else {}
+        today = to_check()
+        rows = {base: row for base, row in (old | kept(report)).items() if base in today}
+        header: dict[str, object] = {
+            "samples": args.samples,
+            "assignments": args.assignments,
+            "ranks": args.ranks,
+            "torch": torch.__version__.partition("+")[0],
+            "seconds": round(time.perf_counter() - start),
+            "draws": sum(int(str(row["draws"])) for row in rows.values()),
+        }
+        _write(rows, header)
+    return bool(report.refuted)
 
 
 if __name__ == "__main__":

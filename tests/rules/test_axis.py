@@ -277,7 +277,11 @@ def test_a_constant_of_unknown_value_beside_a_pending_sum() -> None:
 def test_lists_are_judged_element_by_element() -> None:
     both = (("self", "P"), ("self", "P"))
     assert outcome(ask("torch._foreach_mul", *both, ("other", 2.0))) == "P"
-    assert outcome(ask("torch._foreach_mul", ("self", "P"), ("self", "R"), ("other", 2.0))) == "?"
+    assert outcome(ask("torch._foreach_mul", ("self", "P"), ("self", "R"), ("other", 2.0))) == "affine"
+    assert outcome(ask("torch._foreach_mul", ("self", "P"), ("self", "R"), ("other", "R"), ("other", "P"))) == "P"
+    assert outcome(ask("torch._foreach_mul", ("self", "R"), ("self", "V"), ("other", 2.0))) == "V"
+    assert outcome(ask("torch._foreach_mul", ("self", "I"), ("self", "V"), ("other", 2.0))) == "mix"
+    assert outcome(ask("torch._foreach_mul_", ("self", "I"), ("self", "V"), ("other", 2.0))) == "?"
     assert outcome(ask("torch._foreach_mul", *both, ("other", "R"), ("other", "V"))) == "varying"
     assert outcome(ask("torch._foreach_add", *both, ("other", "P"), ("other", "P"))) == "P"
     verdict = ask("torch._foreach_add_", ("self", "V"), ("self", "R"), ("other", "R"), ("other", "V"))

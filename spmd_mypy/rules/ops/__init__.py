@@ -194,6 +194,11 @@ def known(op: str) -> bool:
     return find(op) is not None
 
 
+def text(base: str) -> list[str]:
+    """The text of a row: what follows its names, line by line."""
+    return _ROWS[base]
+
+
 def bases() -> dict[str, tuple[Rule, ...]]:
     """All rows, read: base name to rules.  For the documentation and the tests."""
     return {name: read_row(lines) for name, lines in _ROWS.items()}
