@@ -11,9 +11,9 @@ from mypy.types import NoneType, Type, UnionType, get_proper_type
 
 from spmd_mypy import codes, compat, flow_messages
 from spmd_mypy.hooks import branches
+from spmd_mypy.hooks.acceptance import accepts_slot
 from spmd_mypy.hooks.arguments import option
 from spmd_mypy.hooks.base import Workbench
-from spmd_mypy.hooks.boundaries import accepts_slot
 from spmd_mypy.hooks.collectives import AxisReader, Given, given, kind_value
 from spmd_mypy.hooks.scopes import key_of
 from spmd_mypy.hooks.variables import Change, Variables

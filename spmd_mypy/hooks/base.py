@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Final
 
 from mypy.errorcodes import ErrorCode
@@ -11,7 +12,8 @@ from mypy.options import Options
 from spmd_mypy import codes, compat
 from spmd_mypy.config import Config
 from spmd_mypy.fullnames import RUNTIME
-from spmd_mypy.hooks import assignments, branches
+from spmd_mypy.hooks import assignments, branches, overloads
+from spmd_mypy.hooks.acceptance import accepts
 from spmd_mypy.hooks.boundaries import Boundaries, Failure
 from spmd_mypy.hooks.gradmode import GradMode
 from spmd_mypy.hooks.scopes import Scopes
@@ -87,6 +89,14 @@ class Workbench:
     def refilled(self, error: Any) -> None:
         """An attribute is assigned a container of other elements, which it holds from then on."""
         assignments.refilled(self, self.api, error)
+
+    def overloaded(self, error: Any) -> overloads.Verdict:
+        """What is wrong with a call of which mypy says that no overload fits."""
+        return overloads.judge(self.api, error.line, error.column, accepts, partial(accepts, layouts=False))
+
+    def fits_none(self, error: Any) -> bool:
+        """Whether a call of which mypy says that no overload fits does so whatever the layouts are."""
+        return overloads.none_takes(self.api, error.line, error.column, partial(accepts, layouts=False))
 
     # ---- errors
 

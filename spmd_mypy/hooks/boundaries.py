@@ -8,19 +8,19 @@ what to call.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
 from mypy.errorcodes import ErrorCode
 from mypy.options import Options
 
 from spmd_mypy import codes
-from spmd_mypy.hooks import nominal
-from spmd_mypy.rules.collectives import same_dim
+from spmd_mypy.hooks import nominal, overloads
+from spmd_mypy.hooks.acceptance import accepts, accepts_slot, pairs
 from spmd_mypy.rules.conversions import conversion, redirected
 from spmd_mypy.rules.kinds import AxisType
 from spmd_mypy.source import lines_of, slice_of, text_between
-from spmd_mypy.spelling import Slot, Spelled, is_kind, parse, prettify, prettify_kinds, slot_of
+from spmd_mypy.spelling import Slot, Spelled, is_kind, parse, prettify, prettify_kinds
 from spmd_mypy.unmarked import brought_about, unmark
 
 _CODES: Final[dict[str, ErrorCode]] = {
@@ -41,85 +41,6 @@ _REDEFINE: Final = (
     'set "allow_redefinition = true" in the mypy configuration to let a name take a new type when it is re-assigned, '
     "or use a new name"
 )
-
-
-# ---- what the rules accept where a type is declared
-
-
-def accepts_slot(got: AxisType | None, want: AxisType | None) -> bool:
-    """Whether a tensor of type ``got`` may stand where ``want`` is declared, on one axis."""
-    if got is None or want is None or want.constant or got.factory:
-        return True
-    if got.constant:
-        return want.letter in ("R", "I")
-    if got.letter != want.letter:
-        return got.letter == "V" and got.dim is None and want.letter == "P"
-    return got.dim is None or want.dim is None or same_dim(got.dim, want.dim)
-
-
-def _pairs(got: Spelled, want: Spelled) -> Iterator[tuple[Slot, Slot]]:
-    got_slots, want_slots = got.slots(), want.slots()
-    if got_slots is not None and want_slots is not None:
-        yield from zip(map(slot_of, got_slots), map(slot_of, want_slots), strict=False)
-
-
-def _open_axes(members: list[Spelled]) -> set[int] | None:
-    """Axes on which some tensor of a union is unknown; None where one is unknown altogether."""
-    axes: set[int] = set()
-    for member in members:
-        slots = member.slots()
-        if slots is None:
-            return None
-        axes.update(i for i, slot in enumerate(slots) if slot_of(slot).kind is None)
-    return axes
-
-
-def _accepts_tensor(got: list[Spelled], want: Spelled) -> bool:
-    """Whether a union of tensors fits; on an axis where one member is unknown the union is unknown."""
-    open_axes = _open_axes(got)
-    if open_axes is None:
-        return True
-    for member in got:
-        for i, (a, b) in enumerate(_pairs(member, want)):
-            if i not in open_axes and not accepts_slot(a.kind, b.kind):
-                return False
-    return True
-
-
-def _same_class(got: Spelled, want: Spelled) -> bool:
-    return got.short == want.short or (want.short == "Tensor" and got.is_tensor)
-
-
-def accepts(got: Spelled, want: Spelled, *, layouts: bool = True) -> bool:
-    """Whether ``got`` may stand where ``want`` is declared; with ``layouts=False`` as if no tensor had a layout."""
-    if got == want or want.name == "Any" or any(member.name == "Any" for member in got.members):
-        return True  # what joins with unknown is unknown
-    tensors = [m for m in got.members if m.is_tensor]
-    wanted = [m for m in want.members if m.is_tensor]
-    rest = [m for m in got.members if not m.is_tensor]
-    if tensors and not any(
-        all(_same_class(t, w) for t in tensors) and (not layouts or _accepts_tensor(tensors, w)) for w in wanted
-    ):
-        return False
-    return all(any(_accepts_other(m, w, layouts) for w in want.members) for m in rest)
-
-
-def _accepts_other(got: Spelled, want: Spelled, layouts: bool) -> bool:
-    if got == want:
-        return True
-    if got.short != want.short and got.short not in _NARROWER.get(want.short, ()):
-        return False
-    if len(got.args) != len(want.args):
-        return False
-    return bool(got.args) and all(accepts(a, b, layouts=layouts) for a, b in zip(got.args, want.args, strict=True))
-
-
-_NARROWER: Final = {
-    "Sequence": ("list", "tuple"),
-    "Iterable": ("list", "tuple", "set", "Sequence", "Iterator", "Generator"),
-    "Collection": ("list", "tuple", "set", "Sequence"),
-    "Mapping": ("dict",),
-}
 
 
 def _given(text: str) -> Spelled:
@@ -174,6 +95,12 @@ class Flow(Protocol):
 
     def refilled(self, error: Any) -> None:
         """An attribute is assigned a container of other elements, which it holds from then on."""
+
+    def overloaded(self, error: Any) -> overloads.Verdict:
+        """What is wrong with a call of which mypy says that no overload fits."""
+
+    def fits_none(self, error: Any) -> bool:
+        """Whether it fits none for sure, whatever the layouts are."""
 
 
 class Boundaries:
@@ -231,16 +158,21 @@ class Boundaries:
 
     def _overload(self, file: str, error: Any) -> bool | None:
         """A collective has overloads: where a hook's error failed them all, that error is what to say."""
-        if (
-            error.message.startswith("No overload variant of")
-            and self._failed
-            and self._failed[:2] == (file, error.line)
-        ):
+        failed = self._failed and self._failed[:2] == (file, error.line)
+        if error.message.startswith(overloads.NO_VARIANT) and failed and not self._takes_none(error):
+            assert self._failed is not None
             self._overloaded, error.code, error.message = error, self._failed.code, self._failed.message
             return False
         if error.severity == "note" and self._overloaded is not None and self._overloaded.line == error.line:
             return self._variant(error)
         return None
+
+    def _takes_none(self, error: Any) -> bool:
+        """Whether the call fits no overload for sure: that the hook failed it, too, is not what matters then."""
+        if self._flow is None or not self._flow.fits_none(error):
+            return False
+        self._failed = None
+        return True
 
     def _nominal(self, file: str, error: Any) -> bool | None:
         """Classes of ours by name, where no layout is in play."""
@@ -274,6 +206,8 @@ class Boundaries:
         if (code, error.message) in self._fine:
             self._dropped = error
             return True
+        if error.message.startswith(overloads.NO_VARIANT):
+            return self._no_variant(error)
         advice = ""
         if types := _compared(error, code):
             got, want = types
@@ -287,6 +221,17 @@ class Boundaries:
                 error.code = _CODES[code]
                 advice = self._advice(file, error, code, got, want)
         error.message = prettify(error.message) + advice
+        return False
+
+    def _no_variant(self, error: Any) -> bool:
+        """A call of which mypy says that no overload fits: its code is ours where the layouts are at fault."""
+        verdict = overloads.Verdict.OTHER if self._flow is None else self._flow.overloaded(error)
+        if verdict is overloads.Verdict.NOTHING:
+            self._dropped = error
+            return True
+        if verdict is overloads.Verdict.LAYOUTS:
+            error.code = codes.ARG
+        error.message = prettify(error.message)
         return False
 
     def _accepted(self, error: Any, code: str, got: Spelled, want: Spelled) -> bool:
@@ -363,7 +308,7 @@ def _same(got: Spelled, want: Spelled) -> bool:
     if got.is_tensor and want.is_tensor and got.short == want.short:
         return all(
             a.kind == b.kind or (a.kind is not None and a.kind.constant and (b.kind is None or b.kind.letter == "R"))
-            for a, b in _pairs(got, want)
+            for a, b in pairs(got, want)
         ) and (got.slots() is not None) == (want.slots() is not None)
     if got.short != want.short or len(got.args) != len(want.args):
         return False
@@ -375,7 +320,7 @@ def first_difference(got: Spelled, want: Spelled) -> tuple[Slot, Slot] | None:
     for wanted in want.members:
         for member in got.members:
             if member.is_tensor and wanted.is_tensor:
-                for a, b in _pairs(member, wanted):
+                for a, b in pairs(member, wanted):
                     if not accepts_slot(a.kind, b.kind):
                         return a, b
             elif len(member.args) == len(wanted.args):

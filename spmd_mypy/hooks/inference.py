@@ -3,7 +3,8 @@
 ``def pick(x: T) -> T`` in ``t: Tensor = pick(y)``: mypy takes T from the arguments, unless what is declared is generic.
 Then it takes T from there, and reports an argument instead of an assignment.  The plugin makes torch's classes generic,
 so for a declared type without layout the hook takes the context away.  So it does for functions that give back layouts:
-in ``F.gelu(norm(x))`` with ``def norm(x: Tensor[L]) -> Tensor[L]``, what gelu declares knows none.
+in ``F.gelu(norm(x))`` with ``def norm(x: Tensor[L]) -> Tensor[L]``, what gelu declares knows none.  Overloads that
+speak of layouts come along, so that where mypy finds none to fit it is known which module is being checked.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Final, TypeAlias
 
 from mypy.nodes import Decorator, FuncBase
 from mypy.plugin import FunctionSigContext, MethodSigContext
-from mypy.types import AnyType, CallableType, FunctionLike, Instance, Type, TypeVarType, get_proper_type
+from mypy.types import AnyType, CallableType, FunctionLike, Instance, Overloaded, Type, TypeVarType, get_proper_type
 
 from spmd_mypy import compat
 from spmd_mypy.fullnames import GENERIC_TENSORS, MODULE
@@ -27,7 +28,7 @@ _METHODS: Final = (".__new__", ".__call__")
 
 
 class Inference:
-    """Finds the functions that give back one of their type variables, or a layout that is one."""
+    """Finds functions that give back one of their type variables, or a layout that is one; and overloads of ours."""
 
     def __init__(self, lookup: Lookup) -> None:
         self._lookup = lookup
@@ -63,6 +64,8 @@ class Inference:
         function = get_proper_type(node.type)
         if function is None:
             return None if isinstance(node, Decorator) else False
+        if isinstance(function, Overloaded) and mentions_layout(function):
+            return True
         return isinstance(function, FunctionLike) and any(
             item.variables and (isinstance(get_proper_type(item.ret_type), TypeVarType) or _gives_layout(item))
             for item in function.items

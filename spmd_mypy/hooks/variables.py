@@ -16,9 +16,9 @@ from mypy.types import AnyType, CallableType, Instance, TupleType, Type, UnionTy
 
 from spmd_mypy import codes, compat
 from spmd_mypy.flow_messages import written_in_place
+from spmd_mypy.hooks.acceptance import accepts_slot
 from spmd_mypy.hooks.aliases import VIEW_PROPERTIES, Aliases, roots
 from spmd_mypy.hooks.attributes import attribute
-from spmd_mypy.hooks.boundaries import accepts_slot
 from spmd_mypy.hooks.scopes import key_of
 from spmd_mypy.layout import CONTAINERS, axis_type, is_tensor, unknown_type
 from spmd_mypy.rules.kinds import AxisType
