@@ -27,11 +27,12 @@ from spmd_runtime.precompile.interface import precompile
 from spmd_runtime.precompile.progress import Progress
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def parser() -> argparse.ArgumentParser:
+    """The parser of the command line."""
+    made = argparse.ArgumentParser(
         prog="python -m spmd_runtime.precompile", description="Compile a training step once."
     )
-    commands = parser.add_subparsers(dest="command", required=True)
+    commands = made.add_subparsers(dest="command", required=True)
     build = commands.add_parser("build", help="capture and compile a step")
     build.add_argument("factory", help="MODULE:FUNCTION, which returns (step, inputs) when called as a rank")
     build.add_argument("--mesh", required=True, type=_mesh, help="axes and sizes: dp=4,tp=2")
@@ -52,7 +53,7 @@ def _parser() -> argparse.ArgumentParser:
     for command in (build, commands.choices["verify"]):
         command.add_argument("--key-file", type=Path, help=f"default: ${archive.KEY_VARIABLE}")
     commands.choices["verify"].add_argument("--trust", choices=["directory"], help="check without a key")
-    return parser
+    return made
 
 
 def _mesh(value: str) -> dict[str, int]:
@@ -151,10 +152,10 @@ _COMMANDS = {"build": _build, "inspect": _inspect, "verify": _verify, "diff": _d
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; gives the exit status."""
     given = list(sys.argv[1:] if argv is None else argv)
-    args = _parser().parse_args(given)
+    args = parser().parse_args(given)
     try:
         return _COMMANDS[args.command](args, given)
-    except (PrecompileError, ValueError) as error:
+    except (PrecompileError, ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
 

@@ -173,6 +173,7 @@ class _Work:
     def _compile(self, case: Case, captured: Captured) -> dict[str, Any]:
         """Compile a captured graph into the folder; gives its entry in the manifest."""
         entry = manifest.describe(captured, case.ranges, self.job.mesh)
+        devices = {torch.device(leaf.spec.device).type for leaf in captured.signature.tensors if leaf.spec}
         (self.folder / case.label / "graph.txt").write_text(agreement.graph_text(captured.graph))
         with (
             self.job.progress.stage("compile", f"compile {case.label} ({len(captured.nodes())} operations)"),
@@ -181,11 +182,11 @@ class _Work:
             kernels.recorded() as libraries,
         ):
             saved, _ = compat.compile_graph(captured.graph, captured.fakes, captured.mode)
+            kernels.add_triton_helpers(self.cache, self.folder, devices)
         (self.folder / case.label / "step.bin").write_bytes(saved)
         (self.folder / KERNELS).mkdir(exist_ok=True)
         for key, library in libraries.items():
             shutil.copyfile(library, self.folder / KERNELS / f"{key}.so")
-        devices = {torch.device(leaf.spec.device).type for leaf in captured.signature.tensors if leaf.spec}
         return {**entry, "kernels": sorted(libraries), "devices": sorted(devices)}
 
 

@@ -266,7 +266,7 @@ def compile_graph(graph: torch.fx.GraphModule, inputs: Sequence[Any], mode: Any)
     their modules would have every rank import them.
     """
     compile_one = part("torch._inductor.standalone_compile", "standalone_compile")
-    with torch.no_grad():  # the graph holds its backward already
+    with torch.no_grad(), _binaries_kept(graph):  # the graph holds its backward already
         compiled = compile_one(
             graph, inputs, dynamic_shapes="from_example_inputs", options={}, aot=True, fake_mode=mode
         )
@@ -274,6 +274,29 @@ def compile_graph(graph: torch.fx.GraphModule, inputs: Sequence[Any], mode: Any)
     with mock.patch.object(table, "id_to_kernel", {}), mock.patch.object(table, "constant_args", {}):
         saved: bytes = compiled.serialize()
     return saved, compiled
+
+
+def _binaries_kept(graph: torch.fx.GraphModule) -> contextlib.AbstractContextManager[Any]:
+    """Have Inductor launch Triton kernels of the user's own from their binaries, too, as it does with those it makes.
+
+    It is decided where they are compiled, so that must be in this process.
+    """
+    config, name = importlib.import_module("torch._inductor.config"), "static_launch_user_defined_triton_kernels"
+    wanted = any(is_triton_launch(node.target) for node in graph.graph.nodes) and hasattr(config, name)
+    patched: contextlib.AbstractContextManager[Any] = config.patch({name: True, "compile_threads": 1} if wanted else {})
+    return patched
+
+
+def build_triton_driver() -> None:
+    """Have Triton build its driver's helper library into its cache directory, whatever this process has loaded."""
+    helper = part("triton.backends.nvidia.driver", "CudaUtils")
+    if helper is not None:
+        helper.__init__(object.__new__(helper))
+
+
+def use_triton_driver() -> None:
+    """Have Triton load that library from its cache directory now, and keep it."""
+    part("triton.runtime.driver", "driver.active.utils")
 
 
 def revive(saved: bytes) -> Callable[..., Any]:

@@ -3,20 +3,24 @@
 Inductor finds a C++ kernel under a name made of its source and of the whole compiler command, with the paths of this
 machine in it, and builds it where it is not found.  An artifact has each ``.so`` under the digest of the source alone;
 while an artifact is revived, Inductor's look-up is replaced by one in the artifact, which builds nothing and asks no
-compiler.  Triton's binaries travel inside ``step.bin`` (Inductor bundles them).
+compiler.  Triton's binaries travel inside ``step.bin`` (Inductor bundles them), and the library with which Triton talks
+to the driver, which it would build with a C compiler in every new cache directory, beside it.
 """
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
+import shutil
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 from unittest import mock
 
 from spmd_runtime.precompile import compat
 from spmd_runtime.precompile.errors import BrokenArtifactError
+
+TRITON: Final = "triton"  # Triton's part of Inductor's cache directory, and of an artifact
 
 
 def source_key(source: str, optimized: str | None, device: str) -> str:
@@ -61,3 +65,20 @@ def shipped(libraries: Mapping[str, Path]) -> Iterator[None]:
 
     with mock.patch.object(cache, "load_async", classmethod(load_async)):
         yield
+
+
+def add_triton_helpers(cache: Path, artifact: Path, devices: Collection[str]) -> None:
+    """Copy the libraries that Triton itself loads on a GPU from Inductor's cache directory into the artifact."""
+    if "cuda" in devices:
+        compat.build_triton_driver()
+        for library in (cache / TRITON).rglob("*.so"):
+            target = artifact / TRITON / library.relative_to(cache / TRITON)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(library, target)
+
+
+def use_triton_helpers(artifact: Path, cache: Path) -> None:
+    """Have Triton load them from a private copy of the artifact; ``cache`` is Inductor's cache directory now."""
+    if (artifact / TRITON).is_dir():
+        shutil.copytree(artifact / TRITON, cache / TRITON, dirs_exist_ok=True)
+        compat.use_triton_driver()

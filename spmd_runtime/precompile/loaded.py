@@ -87,7 +87,9 @@ class Runner:
         """The compiled function: unpickled and linked, never compiled."""
         if self._compiled is None:
             libraries = {key: self._folder / KERNELS / f"{key}.so" for key in self.variant.kernels}
-            with compat.cache_directory(self._folder / "cache"), kernels.shipped(libraries):
+            cache = self._folder / "cache"
+            with compat.cache_directory(cache), kernels.shipped(libraries):
+                kernels.use_triton_helpers(self._folder, cache)
                 self._compiled = compat.revive((self._folder / self.variant.name / "step.bin").read_bytes())
         return self._compiled
 

@@ -22,12 +22,14 @@ import torch
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
+import spmd_mypy
 import spmd_runtime
 from spmd_runtime.precompile import compat
 
 _KEY: Final = "spmd_origin"  # in a node's meta
 _TORCH: Final = str(Path(torch.__file__).parent)
-_OURS: Final = str(Path(spmd_runtime.__file__).parent)
+_OURS: Final = tuple(str(Path(file).parent) for file in (spmd_runtime.__file__, str(spmd_mypy.__file__)))
+_HOOKS: Final = ("_distutils_hack", "__editable__")  # of installers, called at imports: no code of the step's
 _PYTHON: Final = sysconfig.get_paths()["stdlib"]
 _ENGINE: Final = os.path.join("torch", "autograd", "graph.py")
 _CHECKPOINT: Final = os.path.join("torch", "utils", "checkpoint.py")
@@ -72,7 +74,7 @@ def origin_of(node: torch.fx.Node) -> Origin | None:
 
 def is_users(file: str) -> bool:
     """Whether a file is the user's: not torch's, ours or Python's."""
-    if file.startswith(("<", _TORCH, _OURS)):
+    if file.startswith(("<", _TORCH, *_OURS)) or any(hook in file for hook in _HOOKS):
         return False
     return not file.startswith(_PYTHON) or is_installed(file)
 

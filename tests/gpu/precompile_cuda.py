@@ -3,7 +3,9 @@
     python -m tests.gpu.precompile_cuda
 
 Each part runs in a process of its own: what loads must not find anything in the memory of what built.  The mesh has one
-rank, on NCCL.  Exit status 0 where everything holds; one line for each check, and one JSON object at the end.
+rank, on NCCL.  One line for each check and one JSON object at the end; exit status 0 where everything holds, 2 where
+there is no GPU.  ``--rehearse`` does the same on the CPU over gloo, without the Triton kernel: it shows that the script
+works.  ``--cases`` picks some.
 """
 
 from __future__ import annotations
@@ -28,10 +30,11 @@ from torch.utils import _pytree as pytree
 
 from spmd_runtime import use_mesh
 from spmd_runtime.mesh import lookup
-from tests.precompile import steps
+from tests.precompile import memory, steps
 
 MESH = {"dp": 1, "tp": 1}
-DEVICE = "cuda:0"
+DEVICE = os.environ.get("SPMD_GPU_DEVICE", "cuda:0")
+ON_GPU = DEVICE.startswith("cuda")
 TIMEOUT = 420
 CASES = {
     "sp": steps.Case("sp", layers=2, dim=128, length=64, batch=4),
@@ -50,6 +53,23 @@ def on_gpu(inputs: Any) -> Any:
     return pytree.tree_map(move, inputs)
 
 
+def synchronize() -> None:
+    """Wait for the GPU."""
+    if ON_GPU:
+        torch.cuda.synchronize()
+
+
+def peak_of(function: Callable[[], Any]) -> tuple[Any, int]:
+    """What ``function`` gives, and the most memory that it held beyond what there was before."""
+    if not ON_GPU:
+        found = memory.record(function)
+        return function(), found.peak
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    result = function()
+    return result, torch.cuda.max_memory_allocated() - before
+
+
 def kernel_step(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     """The step with a Triton kernel of the user's own."""
     from tests.precompile.triton_kernel import step  # noqa: PLC0415  # only a torch for GPUs brings triton
@@ -66,24 +86,26 @@ def gpu_factory(case: steps.Case) -> Any:
     return steps.factory(case, DEVICE)
 
 
-def build(folder: Path) -> dict[str, Any]:
-    """Build all artifacts in this process."""
+def build(folder: Path, *names: str) -> dict[str, Any]:
+    """Build these artifacts in this process."""
     from spmd_runtime.precompile import precompile  # noqa: PLC0415
 
     seconds = {}
-    for name, case in CASES.items():
+    for name in names:
         start = time.perf_counter()
-        precompile(partial(gpu_factory, case), mesh=MESH, out=folder / name)
+        if name == "kernel":
+            precompile(kernel_step, kernel_inputs(), mesh={"tp": 1}, out=folder / name)
+        else:
+            precompile(partial(gpu_factory, CASES[name]), mesh=MESH, out=folder / name)
         seconds[name] = round(time.perf_counter() - start, 1)
-    precompile(kernel_step, kernel_inputs(), mesh={"tp": 1}, out=folder / "kernel")
     return {"build seconds": seconds}
 
 
 def on_nccl(function: Callable[[], dict[str, Any]], axes: dict[str, int]) -> dict[str, Any]:
     """``function`` on a mesh of one rank on NCCL."""
     with tempfile.TemporaryDirectory(prefix="store-") as store:
-        dist.init_process_group("nccl", init_method=f"file://{store}/store", rank=0, world_size=1)
-        mesh = init_device_mesh("cuda", tuple(axes.values()), mesh_dim_names=tuple(axes))
+        dist.init_process_group("nccl" if ON_GPU else "gloo", init_method=f"file://{store}/store", rank=0, world_size=1)
+        mesh = init_device_mesh(DEVICE.partition(":")[0], tuple(axes.values()), mesh_dim_names=tuple(axes))
         try:
             with use_mesh(mesh):
                 return function()
@@ -98,17 +120,14 @@ def run_loaded(folder: Path, name: str) -> dict[str, Any]:
 
     inputs = kernel_inputs() if name == "kernel" else on_gpu(steps.real(CASES[name], 0, 0)[1])
     start = time.perf_counter()
-    with tripwires.no_compiler(cuda=True):
+    with tripwires.no_compiler(cuda=ON_GPU):
         step = load(folder / name, trust="directory")
         results = step(*inputs)
-        torch.cuda.synchronize()
+        synchronize()
     seconds = time.perf_counter() - start
     torch.save((results, inputs), folder / f"{name}.loaded")
     if name == "recompute":
-        torch.cuda.reset_peak_memory_stats()
-        before = torch.cuda.memory_allocated()
-        step(*inputs)
-        return {"load seconds": round(seconds, 2), "peak bytes": torch.cuda.max_memory_allocated() - before}
+        return {"load seconds": round(seconds, 2), "peak bytes": peak_of(lambda: step(*inputs))[1]}
     return {"load seconds": round(seconds, 2)}
 
 
@@ -127,18 +146,17 @@ def run_compiled(folder: Path, name: str) -> dict[str, Any]:
     start = time.perf_counter()
     arguments = on_gpu(inputs)
     compiled = in_process(step, str(folder / "cache"), case)(*arguments), arguments
-    torch.cuda.synchronize()
+    synchronize()
     seconds = time.perf_counter() - start
     plain = replace(case, recompute=False)
     greedy, inputs = steps.real(plain, 0, 0)
     arguments = on_gpu(inputs)
-    torch.cuda.reset_peak_memory_stats()
-    before = torch.cuda.memory_allocated()
-    eager = greedy(*arguments), arguments
+    gradients, peak = peak_of(lambda: greedy(*arguments)) if case.recompute else (greedy(*arguments), 0)
+    eager = gradients, arguments
     return {
         "unequal": difference(loaded, compiled).unequal, "to eager": difference(loaded, eager).largest,
         "compiled to eager": difference(compiled, eager).largest, "compile seconds": round(seconds, 2),
-        "peak bytes without recomputation": torch.cuda.max_memory_allocated() - before,
+        "peak bytes without recomputation": peak,
     }  # fmt: skip
 
 
@@ -165,7 +183,7 @@ def verdict(name: str, found: dict[str, Any]) -> bool:
 
 def run_part(folder: Path, what: str, *name: str) -> dict[str, Any]:
     if what == "build":
-        return build(folder)
+        return build(folder, *name)
     axes = {"tp": 1} if name[0] == "kernel" else MESH
     run = run_loaded if what == "load" else run_compiled
     return on_nccl(lambda: run(folder, name[0]), axes)
@@ -175,25 +193,30 @@ def main() -> int:
     """All parts in turn; 0 where everything holds."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--part", nargs="+", help=argparse.SUPPRESS)
+    parser.add_argument("--rehearse", action="store_true", help="on the CPU")
+    parser.add_argument("--cases", nargs="+", choices=[*CASES, "kernel"], default=[*CASES, "kernel"])
     args = parser.parse_args()
     if args.part:
         print(json.dumps(run_part(Path(args.part[0]), *args.part[1:])))
         return 0
-    if not torch.cuda.is_available():
+    if args.rehearse:
+        os.environ["SPMD_GPU_DEVICE"] = "cpu"  # for the parts
+        args.cases = [name for name in args.cases if name != "kernel"]
+    elif not torch.cuda.is_available():
         print("no GPU here: nothing was checked")
         return 2
     with tempfile.TemporaryDirectory(prefix="spmd-gpu-") as name:
         folder = Path(name)
         report: dict[str, Any] = {
-            "gpu": torch.cuda.get_device_name(),
+            "device": "cpu" if args.rehearse else torch.cuda.get_device_name(),
             "torch": torch.__version__,
-            **part(folder, "build"),
+            **part(folder, "build", *args.cases),
         }
-        for case in () if "error" in report else (*CASES, "kernel"):
+        for case in () if "error" in report else args.cases:
             report[case] = {**part(folder, "load", case), **part(folder, "compile", case)}
             print(f"{case}: {'holds' if verdict(case, report[case]) else 'FAILS'}  {report[case]}", flush=True)
     print(json.dumps(report))
-    return 0 if "error" not in report and all(verdict(case, report[case]) for case in (*CASES, "kernel")) else 1
+    return 0 if "error" not in report and all(verdict(case, report[case]) for case in args.cases) else 1
 
 
 if __name__ == "__main__":

@@ -8,14 +8,19 @@ import re
 import shutil
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
+import torch.distributed as dist
 
-from spmd_runtime.precompile.__main__ import main
+from examples.llama import artifact
+from spmd_runtime.precompile import fake_world
+from spmd_runtime.precompile.__main__ import main, parser
 from spmd_runtime.precompile.progress import Progress
 
 Capture = pytest.CaptureFixture[str]
 MY_TRAIN = "tests.precompile.my_train"
+README = (Path(__file__).parents[2] / "README.md").read_text()
 
 
 @pytest.fixture(scope="module")
@@ -118,6 +123,32 @@ def test_wrong_options_show_what_is_right(capsys: Capture, tmp_path: Path, argum
 def test_no_artifact_is_an_error(capsys: Capture, tmp_path: Path) -> None:
     status, _, err = run(capsys, "inspect", tmp_path)
     assert status == 2 and "has no readable manifest" in err
+
+
+def test_the_readmes_commands_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Build and inspect by their own parser, the example's program by its own, and the factory by its name."""
+    found = re.findall(
+        r"^\$ .*?(?:-m) (spmd_runtime\.precompile|examples\.llama\.artifact) (.*)$", README, re.MULTILINE
+    )
+    assert [(name, rest.split()[0]) for name, rest in found] == [
+        ("spmd_runtime.precompile", "build"), ("spmd_runtime.precompile", "inspect"),
+        ("examples.llama.artifact", "artifacts/llama"),
+    ]  # fmt: skip
+    build, inspect, run = (rest.split() for _, rest in found)
+    args = parser().parse_args(build)
+    assert args.factory == "examples.llama.artifact:make_step" and str(args.out) == inspect[1] == run[0]
+    with fake_world(args.mesh):
+        step, inputs = artifact.make_step()
+    assert callable(step) and len(inputs) == 3
+    monkeypatch.setattr(artifact, "train", lambda *given: pytest.fail(f"{given}"))
+    monkeypatch.setattr("sys.argv", ["artifact", *run])
+    with (
+        fake_world(args.mesh),
+        mock.patch.object(dist, "destroy_process_group"),
+        pytest.raises(pytest.fail.Exception) as info,
+    ):
+        artifact.main()
+    assert "('artifacts/llama', 20, DeviceMesh(" in str(info.value) and "'directory')" in str(info.value)
 
 
 class Terminal(io.StringIO):

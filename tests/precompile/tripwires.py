@@ -6,6 +6,7 @@ import contextlib
 import importlib
 import subprocess
 from collections.abc import Iterator
+from typing import Any
 from unittest import mock
 
 # What a compilation cannot do without, as (module, dotted attribute).
@@ -22,7 +23,11 @@ COMPILERS = (
     ("torch._inductor.cpp_builder", "CppBuilder.build"),
     ("torch.fx.experimental.proxy_tensor", "make_fx"),
 )
-TRITON = (("triton.compiler.compiler", "compile"), ("triton.runtime.jit", "JITFunction._do_compile"))
+# Not triton.compile itself: it also finds what is compiled already.
+TRITON = tuple(
+    ("triton.backends.nvidia.compiler", f"CUDABackend.make_{stage}")
+    for stage in ("ttir", "ttgir", "llir", "ptx", "cubin")
+)
 
 
 class Compiled(BaseException):
@@ -48,5 +53,12 @@ def no_compiler(cuda: bool = False) -> Iterator[list[str]]:
             name = f"{module}.{attribute}"
             stack.enter_context(mock.patch(name, side_effect=Compiled(name)))
             names.append(name)
-        stack.enter_context(mock.patch.object(subprocess.Popen, "__init__", side_effect=Compiled("subprocess")))
+        start = subprocess.Popen.__init__
+
+        def popen(self: Any, args: Any, *rest: Any, **options: Any) -> None:
+            if not (cuda and "ldconfig" in str(args)):  # with which Triton looks for the driver's library
+                raise Compiled(f"subprocess {args}")
+            start(self, args, *rest, **options)
+
+        stack.enter_context(mock.patch.object(subprocess.Popen, "__init__", popen))
         yield names
