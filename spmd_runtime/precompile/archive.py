@@ -30,6 +30,7 @@ from spmd_runtime.precompile.errors import BrokenArtifactError, PrecompileError,
 
 FORMAT: Final = 2
 MANIFEST, MAC = "manifest.json", "manifest.mac"
+_KEYS: Final = ("mesh", "variants", "devices", "fingerprint", "code", "command", "files")
 KEY_VARIABLE: Final = "SPMD_ARTIFACT_KEY"
 SHORTEST_KEY: Final = 16
 _ATTEMPTS: Final = 20
@@ -150,7 +151,7 @@ class Opened:
             text = self._read(MANIFEST)
             _authenticate(text, self._read_mac(), key, trust, folder)
             self.digest = digest(text)
-            self.manifest = _parse(text, folder)
+            self.manifest = parse(text, folder)
         except BaseException:
             self.close()
             raise
@@ -212,18 +213,29 @@ def _authenticate(text: bytes, mac: bytes | None, key: bytes | None, trust: str 
         raise BrokenArtifactError(f"{folder / MANIFEST} is not authentic: it was changed, or built with another key")
 
 
-def _parse(text: bytes, folder: Path) -> dict[str, Any]:
+def parse(text: bytes, folder: Path) -> dict[str, Any]:
+    """A manifest's content; raises BrokenArtifactError where it is none that a build has written."""
     try:
         manifest: dict[str, Any] = json.loads(text)
         found = manifest["format"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise BrokenArtifactError(f"{folder / MANIFEST} is damaged ({error}); build it anew") from error
-    if found != FORMAT:
-        raise BrokenArtifactError(f"{folder} has format {found}, this version reads {FORMAT}; build it anew")
-    bad = [name for name in manifest["files"] if name.startswith("/") or ".." in name.split("/")]
-    if bad:
-        raise BrokenArtifactError(f"{folder / MANIFEST} names files outside the artifact: {bad}")
+        if found != FORMAT:
+            raise BrokenArtifactError(f"{folder} has format {found}, this version reads {FORMAT}; build it anew")
+        files, needed = manifest["files"], _needed(manifest["variants"])
+        absent = [name for name in _KEYS if name not in manifest] + [name for name in needed if name not in files]
+        outside = [name for name in files if name.startswith("/") or ".." in name.split("/")]
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise BrokenArtifactError(f"{folder / MANIFEST} is damaged ({error!r}); build it anew") from error
+    if outside:
+        raise BrokenArtifactError(f"{folder / MANIFEST} names files outside the artifact: {outside}")
+    if absent:
+        raise BrokenArtifactError(f"{folder / MANIFEST} is damaged (it lacks {', '.join(absent)}); build it anew")
     return manifest
+
+
+def _needed(variants: Mapping[str, Any]) -> list[str]:
+    """The files that variants are made of."""
+    steps = [f"{name}/step.bin" for name in variants]
+    return [*steps, *(f"kernels/{key}.so" for entry in variants.values() for key in entry["kernels"])]
 
 
 def open_artifact(folder: Path, key: bytes | None, trust: str | None) -> Opened:

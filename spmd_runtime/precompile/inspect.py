@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,10 +18,9 @@ def read_manifest(folder: Path) -> Report:
     """The manifest as it lies there, not authenticated: for reading only, nothing of the artifact is used."""
     try:
         text = (folder / archive.MANIFEST).read_bytes()
-        manifest: Report = json.loads(text)
-    except (OSError, ValueError) as error:
+    except OSError as error:
         raise BrokenArtifactError(f"{folder} has no readable manifest: {error}") from error
-    return {**manifest, "digest": archive.digest(text), "signed": (folder / archive.MAC).exists()}
+    return {**archive.parse(text, folder), "digest": archive.digest(text), "signed": (folder / archive.MAC).exists()}
 
 
 def inspect(folder: Path) -> Report:

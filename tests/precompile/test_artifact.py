@@ -76,10 +76,9 @@ def link(folder: Path) -> None:
     kernel.symlink_to(folder.parent / "elsewhere.so")
 
 
-def add_file(folder: Path) -> None:
-    """A manifest that vouches for a file outside the artifact."""
+def change_manifest(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
     manifest = json.loads((folder / "manifest.json").read_text())
-    manifest["files"]["../elsewhere.so"] = {"sha256": "0", "size": 0}
+    change(manifest)
     (folder / "manifest.json").write_text(json.dumps(manifest))
 
 
@@ -94,7 +93,18 @@ TAMPERINGS: dict[str, Tamper] = {
     "kernel outside": link,
     "manifest cut short": lambda folder: truncate(folder / "manifest.json"),
     "manifest missing": lambda folder: (folder / "manifest.json").unlink(),
-    "file outside": add_file,
+    "manifest empty": lambda folder: (folder / "manifest.json").write_text("[]"),
+    "manifest without a part": lambda folder: change_manifest(folder, lambda m: m.pop("fingerprint")),
+    "format of another version": lambda folder: change_manifest(folder, lambda m: m.update(format=0)),
+    "file outside": lambda folder: change_manifest(
+        folder, lambda m: m["files"].update({"../elsewhere.so": {"sha256": "0", "size": 0}})
+    ),
+    "variant outside": lambda folder: change_manifest(
+        folder, lambda m: m["variants"].update({"../elsewhere": m["variants"]["step"]})
+    ),
+    "kernel that no file is": lambda folder: change_manifest(
+        folder, lambda m: m["variants"]["step"]["kernels"].append("0" * 32)
+    ),
 }
 
 
@@ -286,12 +296,17 @@ def test_a_killed_build_leaves_nothing_that_loads(tmp_path: Path, where: tuple[A
     assert not list(tmp_path.iterdir())
 
 
+EMPTY: dict[str, Any] = {
+    "mesh": {}, "variants": {}, "devices": [], "fingerprint": {}, "code": {}, "command": "",
+}  # fmt: skip
+
+
 def _publish(out: Path, number: int, times: int) -> None:
     for turn in range(times):
         with archive.building(out) as folder:
             for name in ("a", "b", "c"):
                 (folder / name).write_text(f"{number} {turn}" * 500)
-            archive.publish(folder, out, {}, KEY.encode())
+            archive.publish(folder, out, EMPTY, KEY.encode())
 
 
 def test_concurrent_builds_and_loads_do_not_disturb_each_other(tmp_path: Path) -> None:
