@@ -271,6 +271,12 @@ def _linalg() -> Iterator[Row]:
         (torch.eye(3, dtype=torch.float64).to_sparse(), torch.eye(3).double().to_sparse(), t(3, 3)),
         {},
     )
+    yield "torch.addmm", (t(2, 4), t(2, 3), t(3, 4)), {"beta": 0}
+    yield "Tensor.addmm_", (t(2, 4), t(2, 3), t(3, 4)), {"beta": 0}
+    yield "torch.addmv", (t(2), t(2, 3), t(3)), {"beta": 0}
+    yield "torch.baddbmm", (t(2, 2, 4), t(2, 2, 3), t(2, 3, 4)), {"beta": 0.0}
+    yield "torch.addbmm", (t(2, 4), t(2, 2, 3), t(2, 3, 4)), {"beta": 0}
+    yield "torch.addr", (t(2, 3), t(2), t(3)), {"beta": 0}
     yield "torch._grouped_mm", (t(2, 4, 8).bfloat16(), t(2, 8, 8).bfloat16()), {}
     yield "torch.ger", (t(2), t(3)), {}
     for name in ("smm", "spmm", "dsmm", "hsmm"):

@@ -16,9 +16,13 @@ chain_matmul: product(matrices)
 multi_dot: product(tensors)
 einsum: product(args|operands)
 addmm sspaddmm saddmm sampled_addmm: linear(self|mat, product(mat1, mat2))
+    if beta=0: linear(shape(self|mat), product(mat1, mat2))
 addmv: linear(self, product(mat, vec))
+    if beta=0: linear(shape(self), product(mat, vec))
 addbmm baddbmm: linear(self, product(batch1, batch2))
+    if beta=0: linear(shape(self), product(batch1, batch2))
 addr: linear(self, product(vec1, vec2))
+    if beta=0: linear(shape(self), product(vec1, vec2))
 grouped_mm scaled_mm scaled_grouped_mm _grouped_mm _scaled_mm _scaled_grouped_mm
 _int_mm: linear(product(mat_a|self, mat_b|mat2, scale_a, scale_b, index(offs)), bias)
 
