@@ -34,7 +34,7 @@ from spmd_runtime.precompile import (
 from tests.precompile import tiny
 from tests.precompile.conftest import KEY, MESH
 
-Tamper = Callable[[Path], None]
+Tamper = Callable[[Path], object]
 
 
 @pytest.fixture(autouse=True)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import pytest
@@ -10,8 +13,10 @@ import torch
 
 pytest.importorskip("triton", reason="a torch for CPUs alone comes without triton; pip install triton==3.7.1")
 
-from spmd_runtime.precompile import DisagreementError, compat, precompile  # noqa: E402
-from tests.precompile import triton_kernel  # noqa: E402
+from spmd_runtime.precompile import DisagreementError, compat, fake_world, precompile  # noqa: E402
+from spmd_runtime.precompile.capture import capture  # noqa: E402
+from spmd_runtime.precompile.specs import signature  # noqa: E402
+from tests.precompile import tripwires, triton_kernel  # noqa: E402
 
 INPUTS = (torch.ones(100), torch.ones(100))
 
@@ -31,9 +36,8 @@ def test_a_constant_of_a_kernel_that_depends_on_the_rank_is_refused(tmp_path: Pa
         precompile(triton_kernel.rank_dependent, INPUTS, mesh={"tp": 2}, out=tmp_path / "step")
 
 
-@pytest.mark.parametrize("capability", [90, 100])
-def test_triton_makes_machine_code_without_a_gpu(capability: int) -> None:
-    """A cubin, which the driver loads as it is: no PTX is left to compile on the GPU's machine."""
+def compiled(scale: float, capability: int) -> Any:
+    """The user's kernel for a GPU that is not here."""
     import triton  # type: ignore[import-not-found]  # noqa: PLC0415
     from triton.backends.compiler import GPUTarget  # type: ignore[import-not-found]  # noqa: PLC0415
     from triton.compiler import ASTSource  # type: ignore[import-not-found]  # noqa: PLC0415
@@ -41,8 +45,50 @@ def test_triton_makes_machine_code_without_a_gpu(capability: int) -> None:
     source = ASTSource(
         triton_kernel.scaled_add,
         signature={"x": "*fp32", "y": "*fp32", "out": "*fp32", "n": "i32", "scale": "constexpr", "BLOCK": "constexpr"},
-        constexprs={"scale": 2.0, "BLOCK": 64},
+        constexprs={"scale": scale, "BLOCK": 64},
     )
-    compiled = triton.compile(source, target=GPUTarget("cuda", capability, 32))
-    assert compiled.asm["cubin"].startswith(b"\x7fELF")
-    assert f".target sm_{capability}" in compiled.asm["ptx"]
+    return triton.compile(source, target=GPUTarget("cuda", capability, 32))
+
+
+@pytest.mark.parametrize("capability", [90, 100])
+def test_triton_makes_machine_code_without_a_gpu(capability: int) -> None:
+    """A cubin, which the driver loads as it is: no PTX is left to compile on the GPU's machine."""
+    found = compiled(2.0, capability)
+    assert found.asm["cubin"].startswith(b"\x7fELF")
+    assert f".target sm_{capability}" in found.asm["ptx"]
+
+
+def test_the_tripwires_let_a_binary_pass_that_is_there_and_no_compilation(tmp_path: Path) -> None:
+    """What the GPU's checks stand on: with the cache directory of the build, Triton finds its binary again."""
+    with compat.cache_directory(tmp_path / "built"):
+        before = compiled(3.0, 90)
+        with tripwires.no_compiler(cuda=True):
+            assert compiled(3.0, 90).asm["cubin"] == before.asm["cubin"]
+    with (
+        compat.cache_directory(tmp_path / "empty"),
+        tripwires.no_compiler(cuda=True),
+        pytest.raises(tripwires.Compiled, match="make_ttir"),
+    ):
+        compiled(3.0, 90)
+
+
+def test_users_kernels_are_launched_from_their_binaries() -> None:
+    """Inductor does that for its own kernels unasked, for the user's only where they are compiled in this process."""
+    with fake_world({"tp": 2}), tracing_settings() as seen:
+        captured = capture(triton_kernel.step, signature(triton_kernel.step, INPUTS), {"tp": 2})
+        compat.compile_graph(captured.graph, captured.fakes, captured.mode)
+    assert seen == [(True, 1)]
+
+
+@contextlib.contextmanager
+def tracing_settings() -> Iterator[list[Any]]:
+    """Inductor's settings when it is asked to compile; it is not done."""
+    config = torch._inductor.config
+    seen: list[Any] = []
+
+    def compile_nothing(*args: Any, **options: Any) -> Any:
+        seen.append((config.static_launch_user_defined_triton_kernels, config.compile_threads))
+        return mock.Mock(serialize=lambda: b"")
+
+    with mock.patch("torch._inductor.standalone_compile.standalone_compile", compile_nothing):
+        yield seen
