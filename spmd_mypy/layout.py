@@ -338,11 +338,19 @@ def tensors_in(t: Type, depth: int = _DEPTH) -> list[ProperType]:
         inner = t.relevant_items()
         if any(is_tensor(member) for member in inner):
             return [t]
+        return _alternatives([found for item in inner if (found := tensors_in(item, depth - 1))])
     elif isinstance(t, TupleType):
         inner = t.items
     elif isinstance(t, Instance) and t.type.fullname in CONTAINERS and t.args:
         inner = t.args[-1:]
     return [found for item in inner for found in tensors_in(item, depth - 1)]
+
+
+def _alternatives(found: Sequence[list[ProperType]]) -> list[ProperType]:
+    """The tensors in a union of containers, given those in each of them: ``list[A] | list[B]`` holds ``A | B``."""
+    if len(found) < 2 or len({len(tensors) for tensors in found}) > 1:
+        return [tensor for tensors in found for tensor in tensors]
+    return [get_proper_type(make_simplified_union(list(column))) for column in zip(*found, strict=True)]
 
 
 def has_layout(t: Type, depth: int = _DEPTH) -> bool:

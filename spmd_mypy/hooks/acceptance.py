@@ -62,10 +62,27 @@ def accepts(got: Spelled, want: Spelled, *, layouts: bool = True) -> bool:
         return True  # what joins with unknown is unknown
     tensors = [m for m in got.members if m.is_tensor]
     wanted = [m for m in want.members if m.is_tensor]
-    rest = [m for m in got.members if not m.is_tensor]
+    rest = _merged([m for m in got.members if not m.is_tensor])
     if not _accepts_tensors(tensors, wanted, layouts):
         return False
     return all(any(_accepts_other(m, w, layouts) for w in want.members) for m in rest)
+
+
+def _merged(members: list[Spelled]) -> list[Spelled]:
+    """One container of unions for the containers in a union: what joins with unknown is unknown."""
+    alike: dict[tuple[str, int], list[Spelled]] = {}
+    for member in members:
+        alike.setdefault((member.name, len(member.args)), []).append(member)
+    merged = []
+    for (name, _), group in alike.items():
+        columns = zip(*(member.args for member in group), strict=True)
+        merged.append(group[0] if len(group) == 1 else Spelled(name, tuple(map(_union, columns))))
+    return merged
+
+
+def _union(types: tuple[Spelled, ...]) -> Spelled:
+    members = tuple(dict.fromkeys(member for t in types for member in t.members))
+    return members[0] if len(members) == 1 else Spelled("|", members)
 
 
 def _accepts_other(got: Spelled, want: Spelled, layouts: bool) -> bool:

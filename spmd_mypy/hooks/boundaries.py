@@ -291,8 +291,11 @@ def _compared(error: Any, code: str) -> tuple[Spelled, Spelled] | None:
     quoted = _QUOTED.findall(error.message)
     if error.severity != "error" or len(quoted) < 2 or "[tuple[" not in error.message:
         return None
-    # The complaint about a typed dict's constructor names the item between the two types.
-    between = code == "typeddict-item" and "TypedDict item" in error.message
+    # The complaint about a typed dict's constructor names the item between the two types, that about a dict's item
+    # the key's type before each.
+    between = code == "dict-item" or (code == "typeddict-item" and "TypedDict item" in error.message)
+    if len(quoted) < 2 + between or (code == "dict-item" and quoted[-4:-3] != quoted[-2:-1]):
+        return None
     got, want = _given(quoted[-3 if between else -2]), parse(quoted[-1])
     return (got, want) if got.laid_out or want.laid_out else None
 
