@@ -43,6 +43,7 @@ from spmd_mypy.hooks.flow_table import FlowTable
 from spmd_mypy.hooks.gradients import Gradients
 from spmd_mypy.hooks.held import Held
 from spmd_mypy.hooks.inference import FunctionSigHook, Inference
+from spmd_mypy.hooks.iteration import Iteration
 from spmd_mypy.hooks.module_table import ModuleTable
 from spmd_mypy.hooks.operations import Operations
 from spmd_mypy.hooks.own import CUSTOM_OP_CALL, OwnOperations
@@ -143,6 +144,7 @@ class Dispatch:
                 table[f"{RUNTIME}.{module}.{name}"] = self._guard(partial(self.collectives.call, name))
         table[untyped.ADD_DOCSTR] = self._guard(untyped.documented)
         table[untyped.BOOLEAN_DISPATCH] = self._guard(untyped.dispatched)
+        table.update(self._guarded(Iteration(self.bench.layouts).functions()))
         table[f"{RUNTIME}.local.axis_index"] = self._guard(self.collectives.axis_index)
         table.update(self._guarded(self.modules.functions()))
         table["torch.autograd.backward"] = self._guard(self.gradients.autograd_backward)

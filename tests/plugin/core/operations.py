@@ -241,3 +241,18 @@ def norms(i: Tensor[I[TP]], r: Tensor[R[TP]], v: Tensor[V[TP]], p: Tensor[P[TP]]
     reveal_type(nn.utils.clip_grad_norm_([i, r], 1.0))  # R: Tensor[R[TP]]
     reveal_type(nn.utils.get_total_norm([i, v]))  # R: Tensor[V[TP]]
     nn.utils.get_total_norm([i, p])  # E: spmd-partial
+
+
+def iterated(v: Tensor[V[TP]], p: Tensor[P[TP]], s: Tensor[S[TP, 0]], plain: torch.Tensor) -> None:
+    for index, row in enumerate(v):
+        reveal_type(row)  # R: Tensor[V[TP]]
+    for one, other in zip(p, v, strict=True):
+        one + other  # E: spmd-mix
+    for number, row in zip([1, 2], s):
+        reveal_type(row)  # R: Tensor[V[TP]]
+        reveal_type(number)  # R: int
+    reveal_type(list(p))  # R: list[Tensor[P[TP]]]
+    reveal_type(tuple(v))  # R: tuple[Tensor[V[TP]], ...]
+    reveal_type(next(iter(v)))  # R: Tensor[V[TP]]
+    reveal_type(list(plain))  # R: list[Any]
+    reveal_type(list([v]))  # R: list[Tensor[V[TP]]]
