@@ -65,7 +65,10 @@ class Equality:
     def _bindings_equal(self, api: Any, e: NameExpr, axis: int, depth: int) -> bool:
         key = key_of(e)
         found, initial = self.bench.scopes.around(api).reaching(key, e.line) if key is not None else ([], True)
-        values = [None if d.part else d.value for d in found]
+        # A part of a tensor that is equal everywhere is, too: ``total, count = stats``.
+        values = [
+            d.value if not d.part or (d.value is not None and self._tensor(api, d.value)) else None for d in found
+        ]
         return not initial and all(v is not None and self._equal(api, v, axis, depth - 1) for v in values)
 
     def _made(self, api: Any, e: Expression, axis: int, depth: int) -> bool:

@@ -67,7 +67,7 @@ def keep(file: str, error: Any) -> bool | None:
 
 def _uses_pending(types: list[Spelled]) -> bool:
     """Whether a Pending stands where something else is wanted."""
-    pending = [any(member.short == "Pending" for member in t.members) for t in types]
+    pending = [any(member.short == "Pending" and member.args for member in t.members) for t in types]
     return any(pending) and not (len(pending) >= 2 and pending[-1] and pending[-2])
 
 

@@ -121,7 +121,21 @@ class Variables:
         inside = self._in_comprehension(api, target, write.context.line)
         self._forget(write, others, outside=inside)
         if not inside:
+            self._open_attribute(write, target)
             self.retype(api, target, change)
+
+    def _open_attribute(self, write: Write, target: Expression) -> None:
+        """Leave an undeclared attribute unknown to other methods, if the method that makes it writes to it.
+
+        They would see the type that mypy has taken from the first assignment, before the write.
+        """
+        found = attribute(write.api, target) if isinstance(target, MemberExpr) else None
+        key = key_of(target)
+        if found is None or found.declared is not False or found.node.type is None or key is None:
+            return
+        _, from_before = self.bench.scopes.around(write.api).reaching(key, write.context.line)
+        if not from_before:
+            found.node.type = self.changed(found.node.type, self.forgetting(write.axes))
 
     def _in_comprehension(self, api: Any, target: Expression, line: int) -> bool:
         key = key_of(target)

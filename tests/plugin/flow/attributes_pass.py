@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+import torch.distributed as dist
 from typing_extensions import assert_type
 
 from spmd_runtime import DP, TP, Group, I, P, R, Tensor, V, all_reduce
@@ -38,6 +39,22 @@ class Holder:
         return self.parts[0].sqrt() + self.table["x"].sqrt()
 
 
+class Pending:
+    """What the method that makes an attribute writes to it, others do not know."""
+
+    def __init__(self, x: Tensor[P[TP]], tp: Group[TP]) -> None:
+        self.x = x.detach().clone()
+        self.work = dist.all_reduce(self.x, group=tp, async_op=True)
+        self.y = x.detach().clone()
+        dist.all_reduce(self.y, group=tp)
+        assert_type(self.y, Tensor[R[TP]])
+
+    def wait(self) -> Tensor[R[TP]]:
+        if self.work is not None:
+            self.work.wait()
+        return self.x.sqrt() + self.y
+
+
 def in_a_loop(a: Tensor[P[TP]], b: Tensor[P[TP]]) -> Tensor[R[TP]]:
     parts = [a, b]
     for i in range(len(parts)):
@@ -63,4 +80,5 @@ def main() -> None:
     assert Holder(x).and_back(x) is x
     assert torch.equal(Holder(x).on_both_branches(True), root)
     assert torch.equal(Holder(x).elements(), root * 2)
+    torch.testing.assert_close(Pending(x, lookup(TP).group).wait(), root + root**2)
     assert torch.equal(in_a_loop(x, x), root * 2) and torch.equal(by_key(x), root)

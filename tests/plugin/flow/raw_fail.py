@@ -43,6 +43,14 @@ def counted_twice(n: int, tp: Group[TP]) -> None:
     dist.all_reduce(mean, group=tp)  # E: spmd-collective
 
 
+def part_of_what_was_reduced(loss: Tensor[V[DP]], count: Tensor[V[DP]], dp: Group[DP]) -> None:
+    stats = torch.stack([loss.detach(), count.detach()])
+    dist.all_reduce(stats, group=dp)
+    total, tokens = stats
+    mean = total / tokens
+    dist.all_reduce(mean, group=dp)  # E: spmd-collective
+
+
 def multiplied(r: Tensor[R[TP]], tp: Group[TP]) -> None:
     dist.all_reduce(r, op=dist.ReduceOp.PRODUCT, group=tp)  # E: spmd-collective
 
