@@ -15,13 +15,12 @@ import importlib
 import json
 import os
 import shlex
-import shutil
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from spmd_runtime.precompile import archive, fingerprint, inspect
+from spmd_runtime.precompile import archive, fingerprint, inspect, scratch
 from spmd_runtime.precompile.errors import PrecompileError
 from spmd_runtime.precompile.interface import precompile
 from spmd_runtime.precompile.progress import Progress
@@ -124,7 +123,7 @@ def _verify(args: argparse.Namespace, argv: Sequence[str]) -> int:
     report = {"artifact": str(args.artifact), "ok": True, "error": ""}
     try:
         manifest, digest, private = archive.private_copy(args.artifact, archive.find_key(args.key_file), args.trust)
-        shutil.rmtree(private, ignore_errors=True)
+        scratch.drop(private)
         report["digest"] = digest
         built, here = fingerprint.built_items(manifest), fingerprint.items_now(manifest)
         fingerprint.compare(built, here, (), manifest["command"])

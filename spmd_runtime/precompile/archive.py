@@ -20,12 +20,12 @@ import json
 import os
 import shutil
 import socket
-import tempfile
 import uuid
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from spmd_runtime.precompile import scratch
 from spmd_runtime.precompile.errors import BrokenArtifactError, PrecompileError, UntrustedArtifactError
 
 FORMAT: Final = 2
@@ -250,13 +250,13 @@ def private_copy(folder: Path, key: bytes | None, trust: str | None) -> tuple[di
     """
     for attempt in range(_ATTEMPTS):
         before = _identity(folder)
-        target = Path(tempfile.mkdtemp(prefix="spmd-step-"))
+        target = scratch.make("spmd-step-")
         try:
             with contextlib.closing(open_artifact(folder, key, trust)) as opened:
                 opened.copy_to(target)
                 return opened.manifest, opened.digest, target
         except BaseException as error:
-            shutil.rmtree(target, ignore_errors=True)
+            scratch.drop(target)
             replaced = isinstance(error, BrokenArtifactError) and _identity(folder) != before
             if not replaced or attempt + 1 == _ATTEMPTS:
                 raise

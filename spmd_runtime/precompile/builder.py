@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +11,17 @@ from typing import Any
 
 import torch
 
-from spmd_runtime.precompile import agreement, archive, compat, fingerprint, kernels, manifest, methods, symbols
+from spmd_runtime.precompile import (
+    agreement,
+    archive,
+    compat,
+    fingerprint,
+    kernels,
+    manifest,
+    methods,
+    scratch,
+    symbols,
+)
 from spmd_runtime.precompile.capture import Captured, capture
 from spmd_runtime.precompile.errors import CaptureError, DisagreementError
 from spmd_runtime.precompile.loaded import KERNELS
@@ -196,5 +205,8 @@ def _cache(chosen: Path | None) -> Iterator[Path]:
     if chosen is not None:
         yield chosen
         return
-    with tempfile.TemporaryDirectory(prefix="spmd-build-") as folder:
-        yield Path(folder)
+    folder = scratch.make("spmd-build-")
+    try:
+        yield folder
+    finally:
+        scratch.drop(folder)

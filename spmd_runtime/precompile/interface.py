@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import atexit
 import os
 import shlex
-import shutil
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,7 +12,7 @@ import torch
 from torch.distributed.device_mesh import DeviceMesh
 
 from spmd_runtime.mesh import Bound, lookup, use_mesh
-from spmd_runtime.precompile import archive, builder, compat, fingerprint, peers
+from spmd_runtime.precompile import archive, builder, compat, fingerprint, peers, scratch
 from spmd_runtime.precompile import manifest as entries
 from spmd_runtime.precompile.errors import PrecompileError, StaleArtifactError
 from spmd_runtime.precompile.loaded import LoadedStep
@@ -110,7 +108,6 @@ def _ready(
 ) -> tuple[LoadedStep, str, dict[str, Bound]]:
     """The step of an artifact that is authentic, whole and made for here, its digest, and its axes."""
     manifest, digest, private = archive.private_copy(folder, archive.find_key(key_file), trust)
-    atexit.register(shutil.rmtree, private, ignore_errors=True)
     files_are_needed = False
     try:
         axes = _axes(manifest["mesh"], mesh)
@@ -120,7 +117,7 @@ def _ready(
         files_are_needed = manifest["devices"] != ["cpu"]  # a GPU's binaries may be read at their first launch
     finally:
         if not files_are_needed:
-            shutil.rmtree(private, ignore_errors=True)
+            scratch.drop(private)
     return step, digest, axes
 
 

@@ -275,7 +275,10 @@ def _killed_build(out: Path, where: tuple[Any, str]) -> None:
 
 
 @pytest.mark.parametrize("where", [(compat, "compile_graph"), (archive, "_replace")])
-def test_a_killed_build_leaves_nothing_that_loads(tmp_path: Path, where: tuple[Any, str]) -> None:
+def test_a_killed_build_leaves_nothing_that_loads(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, where: tuple[Any, str]
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path_factory.mktemp("temporary")))
     out = tmp_path / "step"
     if where[1] == "_replace":
         stand_in = mock.patch.object(compat, "compile_graph", return_value=(b"bytes", None))
