@@ -198,18 +198,20 @@ def main() -> int:
     report = sweep_all(args.samples, assignments=args.assignments, of_ours=64, ranks=args.ranks, only=only)
     _print(report)
     if args.write:
-        old = read_kept() if args.changed and RESULT.exists() else {}
-        today = to_check()
-        rows = {base: row for base, row in (old | kept(report)).items() if base in today}
         header: dict[str, object] = {
             "samples": args.samples,
             "assignments": args.assignments,
             "ranks": args.ranks,
             "torch": torch.__version__.partition("+")[0],
             "seconds": round(time.perf_counter() - start),
-            "draws": sum(int(str(row["draws"])) for row in rows.values()),
         }
-        _write(rows, header)
+        old: dict[str, dict[str, object]] = {}
+        if args.changed and RESULT.exists():
+            whole = json.loads(RESULT.read_text())
+            old = whole.pop("rows")
+            header["seconds"] = whole["seconds"]
+        today = to_check()
+        _write({base: row for base, row in (old | kept(report)).items() if base in today}, header)
     return bool(report.refuted)
 
 
