@@ -22,6 +22,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.nn as nn
@@ -59,12 +60,12 @@ class Config{n}:
     @classmethod
     def from_file(cls, path: Path) -> Config{n}:
         """Read the file, leaving out what this part does not know."""
-        raw: dict[str, object] = json.loads(path.read_text())
+        raw: dict[str, Any] = json.loads(path.read_text())
         known = {{name: value for name, value in raw.items() if name in cls.__dataclass_fields__}}
         unknown = sorted(set(raw) - set(known))
         if unknown:
             logger.warning("%s: ignoring %s", path, ", ".join(unknown))
-        return cls(**known)  # type: ignore[arg-type]
+        return cls(**known)
 '''
 
 NORM: Final = '''

@@ -203,6 +203,9 @@ class Dispatch:
             "get_method_hook": _Kept(self.get_method_hook, self._settled).__getitem__,
             "get_method_signature_hook": _Kept(self.get_method_signature_hook).__getitem__,
             "get_attribute_hook": _Kept(self.get_attribute_hook).__getitem__,
+            "get_class_attribute_hook": _Kept(self.get_class_attribute_hook).__getitem__,
+            "get_customize_class_mro_hook": _Kept(self.get_customize_class_mro_hook).__getitem__,
+            "get_base_class_hook": _Kept(self.get_base_class_hook, self._settled).__getitem__,
         }
 
     def _settled(self, fullname: str) -> bool:
@@ -337,7 +340,7 @@ class Dispatch:
 
     def _operation(self, fullname: str) -> FunctionHook | None:
         if "." not in fullname:  # a local variable, or a method through ``super()``
-            return self._guard(self.held.unnamed)
+            return None if fullname.startswith("__init__ of ") else self._guard(self.held.unnamed)
         if not fullname.startswith(("torch.", *_PYTHON_MODULES)) and fullname not in _BUILTINS:
             return None
         if fullname.startswith(STOCK):  # a module is constructed, not called

@@ -49,7 +49,7 @@ from mypy.types import (
 
 from spmd_mypy import compat
 from spmd_mypy.fullnames import GENERIC_TENSORS
-from spmd_mypy.layout import Layouts, is_tensor, tensors_in
+from spmd_mypy.layout import Layouts, has_layout, is_tensor, tensors_in
 from spmd_mypy.rules.call import UNKNOWN, UNTYPED, Name, OptionValue
 from spmd_mypy.rules.kinds import AxisType, Layout
 
@@ -142,6 +142,24 @@ def _comprehension(expression: Expression) -> Expression | None:
     if isinstance(expression, GeneratorExpr):
         return expression.left_expr
     return expression.value if isinstance(expression, DictionaryComprehension) else None
+
+
+def may_hide(api: Any, expression: Expression) -> bool:
+    """Whether an argument holds typed tensors that its own type does not show: in a display, or rebuilt from one."""
+    if isinstance(expression, StarExpr):
+        expression = expression.expr
+    if isinstance(expression, _DISPLAYS):
+        return any(_shows(api, item) or may_hide(api, item) for item in expression.items)
+    element = _comprehension(expression)
+    if element is not None:
+        return _shows(api, element)
+    item = _rebuilt(api, expression)
+    return item is not None and has_layout(item)
+
+
+def _shows(api: Any, expression: Expression) -> bool:
+    t = compat.stored_type(api, expression)
+    return t is not None and has_layout(t)
 
 
 def _rebuilt(api: Any, expression: Expression) -> Type | None:

@@ -38,6 +38,8 @@ class Workbench:
         self.scopes = Scopes()
         self.api: Any = None  # of the hook that was called last
         self.failures = 0  # how often ``fail`` was called
+        self._importing: MypyFile | None = None  # the module last found to import SPMD types
+        self._its_imports: object = None
         self._tree: MypyFile | None = None
         self._imports: object = None
         self._uses_spmd = False
@@ -53,21 +55,18 @@ class Workbench:
             self._tree, self._imports, self._uses_spmd = tree, tree.imports, self.imports_spmd(tree)
         return self._uses_spmd
 
-    @staticmethod
-    def imports_spmd(tree: MypyFile) -> bool:
+    def imports_spmd(self, tree: MypyFile) -> bool:
         """Whether a module imports SPMD types."""
-        for node in tree.imports:
-            if isinstance(node, Import) and any(_is_ours(name) for name, _ in node.ids):
-                return True
-            if isinstance(node, ImportFrom | ImportAll) and _is_ours(node.id):
-                return True
-        return any(
-            symbol.node is not None and symbol.node.fullname.startswith(f"{RUNTIME}.") for symbol in tree.names.values()
-        )
+        if tree is self._importing and tree.imports is self._its_imports:
+            return True
+        if _imports_spmd(tree):
+            self._importing, self._its_imports = tree, tree.imports
+            return True
+        return False
 
     def gradients_on(self, api: Any, context: Context) -> bool:
         """Whether gradients flow where ``context`` stands."""
-        return self.grad_mode.enabled(compat.current_file(api), context.line)
+        return self.grad_mode.enabled(getattr(api, "tree", None), context.line)
 
     def without_autograd(self, error: Any) -> bool:
         """Whether a mypy error stands in a method that autograd runs outside its graph."""
@@ -129,3 +128,16 @@ class Workbench:
 
 def _is_ours(module: str) -> bool:
     return module == RUNTIME or module.startswith(f"{RUNTIME}.")
+
+
+def _imports_spmd(tree: MypyFile) -> bool:
+    if tree.fullname.startswith("torch."):  # with thousands of names, and none of ours
+        return False
+    for node in tree.imports:
+        if isinstance(node, Import) and any(_is_ours(name) for name, _ in node.ids):
+            return True
+        if isinstance(node, ImportFrom | ImportAll) and _is_ours(node.id):
+            return True
+    return any(
+        symbol.node is not None and symbol.node.fullname.startswith(f"{RUNTIME}.") for symbol in tree.names.values()
+    )

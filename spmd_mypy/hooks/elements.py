@@ -191,6 +191,7 @@ def _of_type(api: Any, t: Type) -> Elements:
 
 # ---- what is put in later
 
+_MOST_CONTAINERS: Final = 64
 _ADDS: Final = {"append": 0, "add_module": 1, "insert": 1}
 _REMOVES: Final = frozenset({"pop", "clear"})
 _ADD_MANY: Final = frozenset({"extend", "update"})
@@ -200,8 +201,25 @@ _CHANGING: Final[frozenset[type]] = frozenset(
 )
 
 
+_nothing_later: dict[int, Context] = {}  # containers, by where they are made, that nothing is put into later
+
+
 def later_elements(api: Any, made_at: Context) -> Elements:
-    """The modules that the class, or the function, puts later into the container constructed at ``made_at``."""
+    """The modules that the class, or the function, puts later into the container constructed at ``made_at``.
+
+    mypy infers an attribute's first value twice or more; what was found to stay as it is made is not asked about again.
+    """
+    if _nothing_later.get(id(made_at)) is made_at:
+        return Elements()
+    found = _later_elements(api, made_at)
+    if not found.types and found.known and found.fixed:
+        if len(_nothing_later) >= _MOST_CONTAINERS:
+            _nothing_later.clear()
+        _nothing_later[id(made_at)] = made_at
+    return found
+
+
+def _later_elements(api: Any, made_at: Context) -> Elements:
     function = compat.enclosing_function(api)
     variable = _assigned_to(function, made_at) if function is not None else None
     if function is None or variable is None:

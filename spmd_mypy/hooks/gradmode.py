@@ -81,8 +81,11 @@ def _methods(definition: ClassDef) -> Iterator[FuncDef]:
             yield function
 
 
-def _ranges(tree: MypyFile) -> list[tuple[int, int, bool]]:
-    """First line, last line and mode of every block that switches gradients on or off."""
+def _ranges(tree: MypyFile, mentions: Sequence[int]) -> list[tuple[int, int, bool]]:
+    """First line, last line and mode of every block that switches gradients on or off; ``mentions`` are lines of names.
+
+    Statements without such a line are not looked into.
+    """
     found: list[tuple[int, int, bool]] = []
 
     def add(expressions: Sequence[Expression], body: Block) -> None:
@@ -102,14 +105,28 @@ def _ranges(tree: MypyFile) -> list[tuple[int, int, bool]]:
         elif isinstance(statement, ClassDef) and statement.info and is_function(statement.info):
             bodies = [function.body.body for function in _methods(statement)]
             found.extend((body[0].line, body[-1].end_line or body[-1].line, False) for body in bodies if body)
-        todo.extend([node for node in _blocks(statement) if type(node) in _INSIDE])
+        for node in _blocks(statement):
+            if type(node) in _INSIDE and (type(node) is Block or _spans(node, mentions)):
+                todo.append(node)
     return found
 
 
-def _mentions_mode(path: str) -> bool:
-    """Whether a module's text has any of the names at all: most have none, and a search beats a walk."""
-    text = text_of(path)
-    return text is None or any(name in text for name in _NAMES)
+def _spans(node: Node, lines: Sequence[int]) -> bool:
+    """Whether one of the lines is the node's."""
+    end = node.end_line if node.end_line is not None else 1 << 60
+    return any(node.line <= line <= end for line in lines)
+
+
+def _mentions(path: str) -> list[int]:
+    """The lines on which a module's text has any of the names: most have none, and a search beats a walk."""
+    text = text_of(path) or ""
+    found: list[int] = []
+    for name in _NAMES:
+        at = text.find(name)
+        while at >= 0:
+            found.append(text.count("\n", 0, at) + 1)
+            at = text.find(name, at + 1)
+    return found
 
 
 class GradMode:
@@ -122,11 +139,12 @@ class GradMode:
 
     def enabled(self, tree: MypyFile | None, line: int) -> bool:
         """Whether gradients are on at ``line``: what the innermost block around it says."""
-        if tree is None:
-            return True
-        if tree is not self._tree or tree.defs is not self._defs:
+        if tree is not self._tree or tree is None or tree.defs is not self._defs:
+            if tree is None:
+                return True
             self._tree, self._defs = tree, tree.defs
-            self._ranges = _ranges(tree) if _mentions_mode(tree.path) else []
+            mentions = _mentions(tree.path)
+            self._ranges = _ranges(tree, mentions) if mentions else []
         if not self._ranges:
             return True
         mode, width = True, 1 << 60

@@ -24,6 +24,9 @@ from spmd_mypy.layout import Lookup
 
 FunctionSigHook: TypeAlias = Callable[[FunctionSigContext], FunctionLike]
 # Generic without being written as one: ``type(module).__new__(...)``; modules are called by ``__call__``.
+# In every program, and slow through a hook.  Left to mypy: where a tensor without layout is declared and something else
+# given, the complaint is about the argument.
+_FREQUENT: Final = frozenset({"builtins.max", "builtins.min", "dataclasses.field"})
 _METHODS: Final = (".__new__", ".__call__")
 
 
@@ -42,7 +45,7 @@ class Inference:
         """Whether the function ``fullname`` is concerned."""
         found = self._concerned.get(fullname)
         if found is None:
-            found = self._gives_its_variable(fullname)
+            found = False if fullname in _FREQUENT else self._gives_its_variable(fullname)
             if found is None:
                 return False
             self._concerned[fullname] = found

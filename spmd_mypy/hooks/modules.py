@@ -15,6 +15,7 @@ from mypy.types import AnyType, CallableType, Instance, NoneType, Type, get_prop
 from mypy.typevars import fill_typevars
 
 from spmd_mypy import compat
+from spmd_mypy.fullnames import MODULE
 from spmd_mypy.hooks.arguments import AnyCall, Operand, operands
 from spmd_mypy.hooks.base import Workbench
 from spmd_mypy.hooks.containers import Containers
@@ -49,15 +50,20 @@ class Modules:
         self.layouts = bench.layouts
         self.operations = operations
         self.containers = containers
-        # The bound ``forward`` of plain classes, with the type that it was bound from.
-        self._bound: dict[TypeInfo, tuple[Type, Type]] = {}
+        # The bound ``forward`` of plain classes, with the function and the type that it was bound from.
+        self._bound: dict[TypeInfo, tuple[FuncDef, Type, Type]] = {}
 
     # ---- module(x)
 
     def called(self, ctx: AttributeContext) -> Type:
         """The attribute ``Module.__call__``: ``forward`` where it speaks of layouts."""
+        if ctx.is_lvalue or isinstance(ctx.context, SYMBOL_FUNCBASE_TYPES + (Decorator,)):
+            return ctx.default_attr_type
+        known = self._bound.get(ctx.type.type) if isinstance(ctx.type, Instance) else None
+        if known is not None and _written_once(ctx.type) is known[0] and known[0].type is known[1]:
+            return known[2]
         receiver = module_of(ctx.type)
-        if receiver is None or ctx.is_lvalue or isinstance(ctx.context, SYMBOL_FUNCBASE_TYPES + (Decorator,)):
+        if receiver is None or receiver.type.fullname == MODULE:
             return ctx.default_attr_type
         inner = receiver.extra_attrs.attrs.get(_WRAPPED) if receiver.extra_attrs is not None else None
         if inner is not None and receiver.type.fullname in WRAPPERS:
@@ -69,15 +75,12 @@ class Modules:
         """The bound ``forward`` of ``receiver``; None where it has none of ours."""
         if not self._ours(api, receiver.type):
             return None
-        node = _written_once(receiver)
-        known = self._bound.get(receiver.type)
-        if node is not None and known is not None and known[0] is node.type:
-            return known[1]
         found = compat.member_type(api, receiver, "forward", context)
         if found is None or isinstance(get_proper_type(found), AnyType):
             return None
-        if node is not None and node.type is not None:
-            self._bound[receiver.type] = (node.type, found)
+        node = _written_once(receiver)
+        if node is not None and node.type is not None and mentions_layout(node.type):
+            self._bound[receiver.type] = (node, node.type, found)
         return found
 
     def _ours(self, api: Any, info: TypeInfo) -> bool:
@@ -172,8 +175,10 @@ class Modules:
         return found, absent
 
 
-def _written_once(receiver: Instance) -> FuncDef | None:
+def _written_once(receiver: Type) -> FuncDef | None:
     """The ``forward`` of a class in which nothing changes its type from one instance to another."""
+    if not isinstance(receiver, Instance):
+        return None
     owner = forward_owner(receiver.type) if not receiver.args and receiver.extra_attrs is None else None
     node = owner.names["forward"].node if owner is not None and not owner.type_vars else None
     return (

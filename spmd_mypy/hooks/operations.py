@@ -20,7 +20,7 @@ from mypy.types import AnyType, FunctionLike, Instance, NoneType, Type, UnionTyp
 
 from spmd_mypy import compat
 from spmd_mypy.hooks import branches, untyped
-from spmd_mypy.hooks.arguments import AUGMENTED, AnyCall, Operand, base_of, is_view, layout_of, operands
+from spmd_mypy.hooks.arguments import AUGMENTED, AnyCall, Operand, base_of, is_view, layout_of, may_hide, operands
 from spmd_mypy.hooks.base import Workbench
 from spmd_mypy.hooks.meshes import report_clash
 from spmd_mypy.hooks.pending import report_use
@@ -34,8 +34,7 @@ from spmd_mypy.rules.call import Argument, Call, Verdict, Violation
 from spmd_mypy.rules.kinds import Layout
 from spmd_mypy.rules.ops import Operation
 
-# Python's own functions of one value at a time; ``sum([x, y])`` may hide its tensors in a display.
-_OF_ONE: Final = ("math.", *(f"builtins.{name}" for name in ("format", "str", "repr", "int", "float", "bool", "print")))
+_PYTHON: Final = ("builtins.", "math.")
 _COMBINATIONS: Final = 16  # more members than this in a call's unions are not told apart
 
 
@@ -52,10 +51,12 @@ class Operations:
 
     def call(self, op: str, ctx: AnyCall) -> Type:
         """A function, method or operator."""
+        if op.startswith(_PYTHON) and not self._concerns_us(op, ctx):
+            return ctx.default_return_type
         key = self._repeats.key(op, ctx)
         if key is None:
             return self._call(op, ctx, None) if self._concerns_us(op, ctx) else ctx.default_return_type
-        if not key[0] and (op.startswith(_OF_ONE) or not self.bench.uses_spmd(ctx.api)):
+        if not key[0] and not self.bench.uses_spmd(ctx.api):
             return ctx.default_return_type
         key[0] = (op, self.bench.gradients_on(ctx.api, ctx.context))
         once = tuple(key)
@@ -102,13 +103,16 @@ class Operations:
     def _concerns_us(self, op: str, ctx: AnyCall) -> bool:
         """Whether anything here has a type of ours or may get one; other code is never touched.
 
-        Constants are inferred only in modules that import SPMD types, and Python's own of one value make none.
+        Constants are inferred only in modules that import SPMD types, and Python's own functions make none.
         """
         if isinstance(ctx, MethodContext) and has_layout(ctx.type):
             return True
         if any([has_layout(t) for types in ctx.arg_types for t in types]):  # a list: there are one or two
             return True
-        return not op.startswith(_OF_ONE) and self.bench.uses_spmd(ctx.api)
+        if op.startswith(_PYTHON):
+            # ``sum([x, y])``: mypy gives the display the type that ``sum`` asks for.
+            return any([may_hide(ctx.api, e) for expressions in ctx.args for e in expressions])
+        return self.bench.uses_spmd(ctx.api)
 
     # ---- inference
 
