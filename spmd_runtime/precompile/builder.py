@@ -90,10 +90,11 @@ def build(job: Job, out: Path, key: bytes | None) -> dict[str, Any]:
     """Build into ``out``; gives the manifest."""
     symbols.check_limits(job.dynamic)
     with fake_world(job.mesh):
-        names = list(job.variants())
+        ranges = {name: _ranges(item, job) for name, item in job.variants().items()}
+    symbols.check_names(job.dynamic, {name for own in ranges.values() for name in own})
     with archive.building(out) as folder, _cache(job.cache_dir) as cache:
         work = _Work(job, folder, cache)
-        found = {case.label: work.entry(case) for name in names for case in _cases(name, job.dynamic)}
+        found = {case.label: work.entry(case) for name in ranges for case in _cases(name, ranges[name])}
         devices = sorted({device for entry in found.values() for device in entry["devices"]})
         content = {
             "mesh": job.mesh,
@@ -107,6 +108,12 @@ def build(job: Job, out: Path, key: bytes | None) -> dict[str, Any]:
         with job.progress.stage("write", f"write {out}"):
             digest = archive.publish(folder, out, content, key)
     return {**content, "digest": digest}
+
+
+def _ranges(item: Variant, job: Job) -> dict[str, tuple[int, int]]:
+    """The ranges of the dims that a variant's inputs have."""
+    dims = signature(*methods.lifted(item.step, item.inputs), job.device).dims()
+    return {name: job.dynamic[name] for name in dims if name in job.dynamic}
 
 
 @dataclass(frozen=True)

@@ -182,9 +182,9 @@ def _chosen(found: Mapping[str, Any], name: str | None) -> list[entries.Variant]
     variants = [entries.read(key, entry) for key, entry in found.items() if name in (None, key, entry["of"])]
     for i, one in enumerate(variants):
         for other in variants[i + 1 :]:
-            if one.signature == other.signature and one.ranges == other.ranges:
+            if entries.overlap(one, other):
                 raise PrecompileError(
-                    f"variants {one.name!r} and {other.name!r} take the same inputs: say which this rank runs, "
+                    f"variants {one.name!r} and {other.name!r} may take the same inputs: say which this rank runs, "
                     f"load(..., variant={one.name!r})"
                 )
     return variants

@@ -31,6 +31,32 @@ class Variant:
     mutated: frozenset[str]
     kernels: tuple[str, ...]
 
+    def limits(self, dim: int | str) -> tuple[int, int]:
+        """The lengths that a dim may have."""
+        return self.ranges[dim] if isinstance(dim, str) else (dim, dim)
+
+
+def overlap(one: Variant, other: Variant) -> bool:
+    """Whether some inputs fit both variants, whatever their arguments are called."""
+    if one.signature.tree != other.signature.tree:
+        return False
+    pairs = zip(one.signature.leaves, other.signature.leaves, strict=True)
+    return all(_may_be_same(one, a, other, b) for a, b in pairs)
+
+
+def _may_be_same(one: Variant, a: Leaf, other: Variant, b: Leaf) -> bool:
+    if a.spec is None or b.spec is None:
+        same = type(a.constant) is type(b.constant) and a.constant == b.constant
+        return a.spec is b.spec is None and same
+    if a.same_as is not None or b.same_as is not None:  # the leaf that it is the same as tells
+        return True
+    if (a.spec.dtype, a.spec.device, len(a.spec.shape)) != (b.spec.dtype, b.spec.device, len(b.spec.shape)):
+        return False
+    if a.spec.dims == b.spec.dims == () and a.spec.shape == b.spec.shape:
+        return a.spec.strides({}) == b.spec.strides({})
+    limits = zip((one.limits(x) for x in a.spec.shape), (other.limits(x) for x in b.spec.shape), strict=True)
+    return all(low <= other_high and other_low <= high for (low, high), (other_low, other_high) in limits)
+
 
 def describe(captured: Captured, ranges: dict[str, tuple[int, int]], mesh: dict[str, int]) -> dict[str, Any]:
     """A variant's entry in the manifest."""

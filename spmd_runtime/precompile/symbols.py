@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -24,14 +24,12 @@ def check_limits(dynamic: Mapping[str, Any]) -> None:
             raise CaptureError(f"dim {name!r}: a range is (low, high) with 1 <= low <= high, not {limits!r}")
 
 
-def check_ranges(names: tuple[str, ...], dynamic: Mapping[str, Range]) -> None:
-    """Raise CaptureError unless every named dim has a range, and every range a dim."""
-    for name in names:
-        if name not in dynamic:
-            raise CaptureError(f"dim {name!r} has no range: pass dynamic={{{name!r}: (1, 64)}}")
+def check_names(dynamic: Mapping[str, Range], names: Collection[str]) -> None:
+    """Raise CaptureError for a range of a dim that no input has."""
     for name in dynamic:
         if name not in names:
-            raise CaptureError(f"dynamic names {name!r}, but no input has such a dim (there are: {', '.join(names)})")
+            there = ", ".join(sorted(names)) or "none"
+            raise CaptureError(f"dynamic names {name!r}, but no input has such a dim (there are: {there})")
 
 
 class _Guards(list[Any]):
@@ -56,7 +54,9 @@ class _Guards(list[Any]):
 
 def symbols(mode: Any, names: tuple[str, ...], dynamic: Mapping[str, Range]) -> dict[str, torch.SymInt]:
     """A symbolic length for every name, known to lie in its range."""
-    check_ranges(names, dynamic)
+    for name in names:
+        if name not in dynamic:
+            raise CaptureError(f"dim {name!r} has no range: pass dynamic={{{name!r}: (1, 64)}}")
     guards = mode.shape_env.guards = _Guards()
     lengths = {name: _symbol(mode.shape_env, name, dynamic[name]) for name in names}
     guards.symbols = {name: length.node.expr for name, length in lengths.items()}

@@ -15,7 +15,16 @@ from torch.distributed.device_mesh import init_device_mesh
 
 from spmd_runtime import TP, use_mesh
 from spmd_runtime.mesh import lookup
-from spmd_runtime.precompile import InputError, PeerError, PrecompileError, compat, fake_world, load, precompile
+from spmd_runtime.precompile import (
+    InputError,
+    PeerError,
+    PrecompileError,
+    TensorSpec,
+    compat,
+    fake_world,
+    load,
+    precompile,
+)
 from tests.precompile import tiny, tripwires
 from tests.precompile.ranks import TRUST, difference
 from tests.runtime import gloo
@@ -149,6 +158,21 @@ def test_variants_and_lengths_are_chosen_by_the_ranks_own_inputs(varied: Path) -
         assert "n = 9, and the step was built for 2 to 8" in found.pop("9")
         assert "fit no variant" in found.pop("0")
         assert all(value < 1e-6 for value in found.values()) and len(found) == 4
+
+
+@pytest.mark.parametrize("other", [torch.ones(4), TensorSpec(("n",))])
+def test_variants_with_the_same_inputs_are_chosen_by_name(tmp_path: Path, other: Any) -> None:
+    """A first and a last stage may take the same shapes: which one this rank is, its shapes do not say."""
+    stages = {"first": (tiny.shards, (torch.ones(4),)), "last": (torch.sin, (other,))}
+    with mock.patch.object(compat, "compile_graph", return_value=(b"", None)):
+        dynamic = {"n": (3, 8)} if isinstance(other, TensorSpec) else {}
+        precompile(stages, mesh={"tp": 1}, out=tmp_path / "step", dynamic=dynamic)
+    with fake_world({"tp": 1}), mock.patch.object(compat, "revive"):
+        with pytest.raises(PrecompileError, match=r"'first' and 'last' may take the same inputs.*variant='first'"):
+            load(tmp_path / "step", trust=TRUST)
+        with pytest.raises(PrecompileError, match="no variant 'middle'; it has first, last"):
+            load(tmp_path / "step", trust=TRUST, variant="middle")
+        assert load(tmp_path / "step", trust=TRUST, variant="last").variants == ("last",)
 
 
 def run_peers(folders: list[str]) -> str:
