@@ -85,6 +85,10 @@ class Shard(Varying[A_co], Generic[A_co, D_co]):
         return f"S({self.dim})"
 
 
+for _dim in range(-16, 16):  # made now: one made under torch.compile has the function compiled again at its next call
+    Shard(_dim)
+
+
 class Constant(Replicate[A_co], Invariant[A_co]):
     """Same value on every rank without a gradient; only the plugin infers it, nobody writes it."""
 
