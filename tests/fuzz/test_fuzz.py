@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
+import json
 from pathlib import Path
 
 from tests.fuzz.corpus import pieces
 from tests.fuzz.mutants import mutant
-from tests.fuzz.sweep import summary, sweep
+from tests.fuzz.sweep import RESULTS, summary, sweep
 from tests.fuzz.worker import Report, check, options, sources
 from tests.mypy_runner import Project, cache_folder, configuration
 
@@ -52,6 +53,12 @@ def test_a_failing_hook_is_counted(tmp_path: Path) -> None:
     assert len(report.failures) == 1
     assert "mutant_1" in report.failures[0] and "seeded" in report.failures[0]
     assert report.checked == len(batch)
+
+
+def test_the_kept_sweep() -> None:
+    kept = json.loads(RESULTS.read_text())
+    assert kept["checked"] >= 2000
+    assert kept["failures"] == []
 
 
 def test_options_are_the_command_line_s(tmp_path: Path) -> None:
