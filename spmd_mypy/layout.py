@@ -48,9 +48,23 @@ _LETTER_CLASS: Final = {"R": "Replicate", "I": "Invariant", "V": "Varying", "P":
 CONTAINERS: Final = frozenset(
     f"{module}.{name}"
     for module, names in (
-        ("builtins", ("tuple", "list", "set", "frozenset", "dict")),
-        ("typing", ("Sequence", "Iterable", "Iterator", "Mapping", "Collection", "MutableSequence", "Generator")),
+        ("builtins", ("tuple", "list", "set", "frozenset", "dict", "map", "filter", "reversed")),
+        (
+            "typing",
+            (
+                "Sequence",
+                "Iterable",
+                "Iterator",
+                "Mapping",
+                "Collection",
+                "MutableSequence",
+                "Generator",
+                "ValuesView",
+                "ItemsView",
+            ),
+        ),
         ("collections", ("deque", "OrderedDict")),
+        ("_collections_abc", ("dict_values", "dict_items")),
     )
     for name in names
 )

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from mypy.nodes import (
+    ARG_POS,
     ARG_STAR,
     ARG_STAR2,
     CallExpr,
     ComparisonExpr,
     Context,
-    DictionaryComprehension,
     EllipsisExpr,
     Expression,
     FloatExpr,
-    GeneratorExpr,
     IndexExpr,
     IntExpr,
-    ListComprehension,
     ListExpr,
     MemberExpr,
     NameExpr,
@@ -49,6 +47,7 @@ from mypy.types import (
 
 from spmd_mypy import compat
 from spmd_mypy.fullnames import GENERIC_TENSORS
+from spmd_mypy.hooks.displays import comprehended, element_type
 from spmd_mypy.layout import Layouts, has_layout, is_tensor, tensors_in
 from spmd_mypy.rules.call import UNKNOWN, UNTYPED, Name, OptionValue
 from spmd_mypy.rules.kinds import AxisType, Layout
@@ -57,7 +56,6 @@ AnyCall: TypeAlias = FunctionContext | MethodContext
 
 NUMBERS: Final = frozenset({"builtins.int", "builtins.float", "builtins.bool", "builtins.complex"})
 PLAIN: Final = frozenset({"builtins.str", "torch._C.dtype", "torch._C.device", "torch._C.layout"})
-_REBUILDING: Final = frozenset({"builtins.list", "builtins.tuple", "builtins.sorted", "builtins.set"})
 _CONSTANTS: Final[dict[str, OptionValue]] = {"builtins.True": True, "builtins.False": False, "builtins.None": None}
 
 
@@ -123,6 +121,21 @@ def _literal(t: Type | None) -> OptionValue:
     return UNKNOWN
 
 
+# ---- what Python's own functions iterate over
+
+ITERATING: Final = frozenset(f"builtins.{name}" for name in ("sum", "max", "min", "sorted"))
+
+
+def iterates_others(ctx: AnyCall) -> bool:
+    """Whether a function that iterates over its argument finds no tensors there: a dict's keys, pairs, numbers."""
+    given = [t for types in ctx.arg_types for t in types]
+    kinds = [kind for kinds in ctx.arg_kinds for kind in kinds]
+    if not given or kinds.count(ARG_POS) != 1 or tensors_in(given[0]) in ([], [get_proper_type(given[0])]):
+        return False
+    element = compat.iterated(ctx.api, given[0])
+    return element is not None and tensors_in(element) != [get_proper_type(element)]
+
+
 # ---- leaves
 
 
@@ -136,40 +149,22 @@ def is_number(t: Type) -> bool:
     return isinstance(t, Instance) and t.type.fullname in NUMBERS
 
 
-def _comprehension(expression: Expression) -> Expression | None:
-    if isinstance(expression, ListComprehension):
-        expression = expression.generator
-    if isinstance(expression, GeneratorExpr):
-        return expression.left_expr
-    return expression.value if isinstance(expression, DictionaryComprehension) else None
-
-
 def may_hide(api: Any, expression: Expression) -> bool:
     """Whether an argument holds typed tensors that its own type does not show: in a display, or rebuilt from one."""
     if isinstance(expression, StarExpr):
         expression = expression.expr
     if isinstance(expression, _DISPLAYS):
         return any(_shows(api, item) or may_hide(api, item) for item in expression.items)
-    element = _comprehension(expression)
+    element = comprehended(expression)
     if element is not None:
         return _shows(api, element)
-    item = _rebuilt(api, expression)
+    item = element_type(api, expression)
     return item is not None and has_layout(item)
 
 
 def _shows(api: Any, expression: Expression) -> bool:
     t = compat.stored_type(api, expression)
     return t is not None and has_layout(t)
-
-
-def _rebuilt(api: Any, expression: Expression) -> Type | None:
-    """What ``list(parts)`` holds: inferred in a context of tensors without layouts, it would have lost theirs."""
-    if not isinstance(expression, CallExpr) or not isinstance(expression.callee, RefExpr) or not expression.args:
-        return None
-    if expression.callee.fullname not in _REBUILDING:
-        return None
-    iterable = compat.stored_type(api, expression.args[0])
-    return compat.iterated(api, iterable) if iterable is not None else None
 
 
 def _displayed(api: Any, param: str, items: list[Expression]) -> Iterator[Operand]:
@@ -195,22 +190,9 @@ def leaves(api: Any, param: str, t: Type, expression: Expression | None) -> Iter
     """
     t = get_proper_type(t)
     if expression is not None and not is_tensor(t):
-        if isinstance(expression, _DISPLAYS):
-            yield from _displayed(api, param, expression.items)
-            return
-        if isinstance(expression, SliceExpr):
-            bounds = [bound for bound in (expression.begin_index, expression.end_index, expression.stride) if bound]
-            yield from (bound for bound in _displayed(api, param, bounds) if not bound.number)
-            return
-        element = _comprehension(expression)
-        if element is not None:
-            found = compat.stored_type(api, element)
-            if found is not None:
-                yield from leaves(api, param, found, element)
-            return
-        item = _rebuilt(api, expression)
-        if item is not None:
-            yield from leaves(api, param, item, None)
+        elements = _elements(api, param, t, expression)
+        if elements is not None:
+            yield from elements
             return
     if is_number(t):
         value = option(api, expression) if expression is not None else UNKNOWN
@@ -218,6 +200,24 @@ def leaves(api: Any, param: str, t: Type, expression: Expression | None) -> Iter
         return
     for tensor in tensors_in(t):
         yield Operand(param, tensor, expression if is_tensor(t) or tensor is t else None)
+
+
+def _elements(api: Any, param: str, t: Type, expression: Expression) -> Iterable[Operand] | None:
+    """The tensors and numbers in a list that is written in an argument's place; None where none is."""
+    if isinstance(expression, _DISPLAYS):
+        return _displayed(api, param, expression.items)
+    if isinstance(expression, SliceExpr):
+        bounds = [bound for bound in (expression.begin_index, expression.end_index, expression.stride) if bound]
+        return (bound for bound in _displayed(api, param, bounds) if not bound.number)
+    if isinstance(expression, OpExpr) and expression.op == "+":
+        sides = (expression.left, expression.right)
+        return [o for side in sides for o in leaves(api, param, compat.stored_type(api, side) or t, side)]
+    element = comprehended(expression)
+    if element is not None:
+        found = compat.stored_type(api, element)
+        return leaves(api, param, found, element) if found is not None else ()
+    item = element_type(api, expression)
+    return leaves(api, param, item, None) if item is not None else None
 
 
 # mypy keeps no names of positional-only parameters and of special methods' parameters.
@@ -287,7 +287,7 @@ def _holds_untyped(api: Any, expression: Expression | None) -> bool:
     if isinstance(expression, _DISPLAYS):
         items = [item.expr if isinstance(item, StarExpr) else item for item in expression.items]
     else:
-        element = _comprehension(expression) if expression is not None else None
+        element = comprehended(expression) if expression is not None else None
         items = [element] if element is not None else []
     types = (compat.stored_type(api, item) for item in items)
     return any(isinstance(get_proper_type(t), AnyType) for t in types if t is not None)

@@ -20,7 +20,18 @@ from mypy.types import AnyType, FunctionLike, Instance, NoneType, Type, UnionTyp
 
 from spmd_mypy import compat
 from spmd_mypy.hooks import branches, untyped
-from spmd_mypy.hooks.arguments import AUGMENTED, AnyCall, Operand, base_of, is_view, layout_of, may_hide, operands
+from spmd_mypy.hooks.arguments import (
+    AUGMENTED,
+    ITERATING,
+    AnyCall,
+    Operand,
+    base_of,
+    is_view,
+    iterates_others,
+    layout_of,
+    may_hide,
+    operands,
+)
 from spmd_mypy.hooks.base import Workbench
 from spmd_mypy.hooks.meshes import report_clash
 from spmd_mypy.hooks.pending import report_use
@@ -65,6 +76,8 @@ class Operations:
 
     def _call(self, op: str, ctx: AnyCall, key: object) -> Type:
         """A call that is looked at in full; its result is kept under ``key`` if there is nothing else to it."""
+        if op in ITERATING and iterates_others(ctx):
+            return ctx.default_return_type
         found, options = operands(op, ctx)
         site = Site(op, ctx.api, ctx.context, found, options)
         failures = self.bench.failures
