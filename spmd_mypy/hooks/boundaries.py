@@ -121,6 +121,7 @@ class Boundaries:
         self._nominals = nominal.concerned(axes)
         self._redefinition = bool(getattr(options, "allow_redefinition", False))
         self._without_autograd = without_autograd
+        self._file = ""
         self._dropped: Any = None
         self._fine: set[tuple[str, str]] = set()  # complaints in words that were found to be none
         self._failed: Failure | None = None
@@ -133,6 +134,8 @@ class Boundaries:
     def __call__(self, file: str, error: Any) -> bool:
         if error.code is not None and error.code.code in _NEVER_OURS:
             return False
+        if file != self._file:  # what was said of a line is not said of another file's
+            self._file, self._dropped, self._overloaded = file, None, None
         try:
             if brought_about(file, error):
                 self._dropped = error
@@ -163,8 +166,9 @@ class Boundaries:
             assert self._failed is not None
             self._overloaded, error.code, error.message = error, self._failed.code, self._failed.message
             return False
-        if error.severity == "note" and self._overloaded is not None and self._overloaded.line == error.line:
-            return self._variant(error)
+        variants = error.message.startswith(("Possible overload variant", "    def "))
+        if variants and error.severity == "note" and self._overloaded is not None:
+            return self._variant(error) if self._overloaded.line == error.line else None
         return None
 
     def _takes_none(self, error: Any) -> bool:
@@ -249,8 +253,6 @@ class Boundaries:
 
     def _variant(self, error: Any) -> bool:
         """mypy's list of overloads below an error of ours: our notes instead."""
-        if not error.message.startswith(("Possible overload variant", "    def ")):
-            return False
         if not self._failed or not self._failed.notes:
             return True
         error.message, self._failed = self._failed.notes[0], self._failed._replace(notes=self._failed.notes[1:])

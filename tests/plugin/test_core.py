@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
+import mypy.build  # noqa: F401 - first: mypy's modules import each other
 import pytest
+from mypy.options import Options
 
+from spmd_mypy import codes
+from spmd_mypy.hooks.boundaries import Boundaries, Failure
 from tests.mypy_runner import PRELUDE, check, mismatches
 
 CORE = Path(__file__).parent / "core"
@@ -80,3 +85,18 @@ def test_boundaries_say_which_axis_and_what_to_call() -> None:
         'Incompatible return value type (got "Tensor[V[DP], P[TP]]", expected "Tensor[V[DP], R[TP]]"); '
         "on TP it is P, declared R: all_reduce(x, TP, dst=R) (backward: all_reduce)"
     )
+
+
+def test_an_error_leaves_the_same_line_of_another_file_alone() -> None:
+    """Of a call that fits no overload of a collective the notes are replaced: not those of the next file."""
+    boundaries = Boundaries(Options())
+
+    def filtered(file: str, severity: str, message: str) -> str:
+        error = SimpleNamespace(line=3, severity=severity, message=message, code=None, parent_error=None)
+        assert not boundaries(file, error)
+        return str(error.message)
+
+    boundaries.failed(Failure("a.py", 3, codes.COLLECTIVE, "refused", ()))
+    assert filtered("a.py", "error", 'No overload variant of "all_reduce" matches') == "refused"
+    revealed = 'Revealed type is "torch._tensor.Tensor[tuple[Any, Partial[TP]]]"'
+    assert filtered("b.py", "note", revealed) == 'Revealed type is "Tensor[P[TP]]"'
