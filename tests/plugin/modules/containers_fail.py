@@ -107,6 +107,8 @@ class Weights(nn.Module):
         for norm in self.declared:
             v * norm  # E: spmd-mix
         v * self.named["norm"]  # E: spmd-mix
+        for parameter in self.named.values():
+            v * parameter  # E: spmd-mix
 
 
 def passed(layers: nn.ModuleList[Block], x: Tensor[R[TP]]) -> Tensor[R[TP]]:

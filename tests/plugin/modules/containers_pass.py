@@ -199,7 +199,7 @@ class Weights(nn.Module):
         assert_type(i * self.named["norm"], Tensor[I[TP]])
         for name, parameter in self.named.items():
             assert_type(name, str)
-            r * parameter
+            parameter.numel()
         r * self.untyped[0]
 
 
