@@ -41,16 +41,31 @@ def violation_message(
     reason = REASONS[violation.reason]
     named = [texts[i] if i < len(texts) else "the number" for i in violation.culprits] or ["the operand"]
     kinds = [_kind_at(call, i, violation.axis) for i in violation.culprits]
+    op = short_name(call.op)
     text = reason.clause.format(
-        op=short_name(call.op),
+        op=op,
+        ops=_plural(op),
         first=named[0],
         second=named[1] if len(named) > 1 else "the other operand",
         axis=axis,
         kind=kinds[0] if kinds else "",
         new=kinds[1] if len(kinds) > 1 else "another type",
     )
-    notes = tuple(fix_notes(fixes.suggest(call, violation, ask), texts, axis))
-    return Message(reason.code, text, notes)
+    found = fixes.suggest(call, violation, ask)
+    late = [
+        f"where the rest is a summand still to be reduced (P): add {texts[at]} after its all_reduce"
+        for at in dict.fromkeys(
+            at for fix in found if (fix.op, fix.src, fix.dst) == ("convert", "I", "R") for at in fix.arguments
+        )
+        if at < len(texts) and fixes.addend(call, at, violation.axis, ask)
+    ]
+    return Message(reason.code, text, (*late, *fix_notes(found, texts, axis)))
+
+
+def _plural(op: str) -> str:
+    """``the sum of gelus``; of names that have no plural, ``the sum of abs of each summand``."""
+    regular = op.islower() and op.isalpha() and not op.endswith(("s", "x", "z", "ed", "ch", "sh", "y"))
+    return f"the sum of {op}s" if regular else f"the sum of {op} of each summand"
 
 
 def _kind_at(call: Call, index: int, axis: int) -> str:

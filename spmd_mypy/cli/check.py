@@ -44,6 +44,8 @@ def check(request: Request) -> int:
         found = settings.read(request.mypy)
     except settings.SettingsError:
         return run.plain(request.mypy)  # mypy says itself what is wrong, and ends with its status
+    if not found.sources:  # neither the command line nor the configuration names anything to check
+        request = replace(request, mypy=(*request.mypy, "."))
     if request.preflight:
         _preflight(found)
     names = _names(request, found)

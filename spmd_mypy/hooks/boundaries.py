@@ -17,7 +17,7 @@ from mypy.options import Options
 from spmd_mypy import codes
 from spmd_mypy.hooks import nominal, overloads
 from spmd_mypy.hooks.acceptance import accepts, accepts_slot, pairs
-from spmd_mypy.rules.conversions import conversion, redirected
+from spmd_mypy.rules.conversions import conversions, redirected
 from spmd_mypy.rules.kinds import AxisType
 from spmd_mypy.source import lines_of, slice_of, text_between
 from spmd_mypy.spelling import Slot, Spelled, is_kind, parse, prettify, prettify_kinds
@@ -36,6 +36,13 @@ _CODES: Final[dict[str, ErrorCode]] = {
 # Frequent, and without a type in them; most are never shown.
 _NEVER_OURS: Final = frozenset({"explicit-override", "mutable-override", "import-untyped", "no-untyped-def"})
 _QUOTED: Final = re.compile(r'"([^"]*)"')
+# mypy's complaints about what a comprehension or a generator makes, for which it has no code of their own.
+_MADE: Final[dict[re.Pattern[str], ErrorCode]] = {
+    re.compile(r"(?:List|Set) comprehension has incompatible type \w+\[(.*)\]; expected \w+\[(.*)\]"): codes.ARG,
+    re.compile(r'(?:Key|Value) expression in .* has incompatible type "(.*)"; expected type "(.*)"'): codes.ARG,
+    re.compile(r'Generator has incompatible item type "(.*)"; expected "(.*)"'): codes.ARG,
+    re.compile(r'Incompatible types in "yield" \(actual type "(.*)", expected type "(.*)"\)'): codes.RETURN,
+}  # fmt: skip
 _CONTAINERS: Final = re.compile(r'has type "(ModuleList|ModuleDict|Sequential|ParameterList|ParameterDict)\[')
 _REDEFINE: Final = (
     'set "allow_redefinition = true" in the mypy configuration to let a name take a new type when it is re-assigned, '
@@ -162,6 +169,10 @@ class Boundaries:
     def _overload(self, file: str, error: Any) -> bool | None:
         """A collective has overloads: where a hook's error failed them all, that error is what to say."""
         failed = self._failed and self._failed[:2] == (file, error.line)
+        none = error.message.startswith(overloads.NO_VARIANT) and not failed
+        if none and (lacking := overloads.wrong_dst(file, error)):
+            error.code, error.message, self._dropped = codes.COLLECTIVE, lacking, error
+            return False
         if error.message.startswith(overloads.NO_VARIANT) and failed and not self._takes_none(error):
             assert self._failed is not None
             self._overloaded, error.code, error.message = error, self._failed.code, self._failed.message
@@ -218,11 +229,12 @@ class Boundaries:
             if self._accepted(error, code, got, want):
                 self._dropped = error
                 return True
-            if code in _CODES and accepts(got, want, layouts=False):
+            ours = _code(error, code)
+            if ours is not None and accepts(got, want, layouts=False):
                 if code == "assignment" and self._redefinition and self._flow is not None and self._flow.follow(error):
                     self._dropped = error
                     return True
-                error.code = _CODES[code]
+                error.code = ours
                 advice = self._advice(file, error, code, got, want)
         error.message = prettify(error.message) + advice
         return False
@@ -242,7 +254,7 @@ class Boundaries:
         """Whether the rules have nothing against what mypy complains about."""
         if code == "assert-type":
             return _same(got, want)
-        if code not in _CODES:
+        if _code(error, code) is None:
             return False
         if accepts(got, want):
             self._fine.add((code, error.message))
@@ -263,7 +275,10 @@ class Boundaries:
         return (
             error.severity == "note"
             and error.line == self._dropped.line
-            and any(hint in error.message for hint in ("is invariant -- see", "which is covariant"))
+            and any(
+                hint in error.message
+                for hint in ("is invariant -- see", "which is covariant", "overload variant", "    def ")
+            )
         )
 
     def _advice(self, file: str, error: Any, code: str, got: Spelled, want: Spelled) -> str:
@@ -274,11 +289,14 @@ class Boundaries:
         assert have.kind is not None and need.kind is not None
         text = f"; on {have.axis} it is {have.kind}, declared {need.kind}"
         name = slice_of(file, error.line, error.column, error.end_line, error.end_column) or "x"
+        name = name.removeprefix("yield ")
         whole = all(member.is_tensor for member in got.members)  # else the text is a tuple or list around it
         advice = None
+        if code == "assignment" and self._redefinition and (variable := _assigned_again(file, error)):
+            return f"{text}; {variable} keeps the type that it is declared with: give this value a name of its own"
         if whole:
             written = text_between(file, error.line, error.column, error.end_line, error.end_column) or ""
-            advice = redirected(written, have.kind, need.kind) or conversion(have.kind, need.kind, have.axis, name)
+            advice = redirected(written, have.kind, need.kind) or conversions(have.kind, need.kind, have.axis, name)
         if advice:
             text += f": {advice}"
         if self._flow is not None and len(got.members) > 1 and whole:
@@ -288,8 +306,27 @@ class Boundaries:
         return text
 
 
+def _made(error: Any) -> tuple[re.Match[str], ErrorCode] | None:
+    """The types in a complaint about a comprehension, a generator or a yield, and the code that it gets."""
+    for pattern, code in _MADE.items():
+        if found := pattern.fullmatch(error.message):
+            return found, code
+    return None
+
+
+def _code(error: Any, code: str) -> ErrorCode | None:
+    """Our code for a complaint, None where it is not about what stands where something is declared."""
+    if code == "misc":
+        made = _made(error)
+        return None if made is None else made[1]
+    return _CODES.get(code)
+
+
 def _compared(error: Any, code: str) -> tuple[Spelled, Spelled] | None:
     """What an error says was given and wanted; None where neither has a layout, so that it is no business of ours."""
+    if code == "misc" and error.severity == "error" and (made := _made(error)):
+        got, want = map(parse, made[0].groups())
+        return (got, want) if got.laid_out or want.laid_out else None
     quoted = _QUOTED.findall(error.message)
     if error.severity != "error" or len(quoted) < 2 or "[tuple[" not in error.message:
         return None
@@ -300,6 +337,17 @@ def _compared(error: Any, code: str) -> tuple[Spelled, Spelled] | None:
         return None
     got, want = _given(quoted[-3 if between else -2]), parse(quoted[-1])
     return (got, want) if got.laid_out or want.laid_out else None
+
+
+def _assigned_again(file: str, error: Any) -> str | None:
+    """The name that is assigned to without a declaration on this line; its declaration stands elsewhere."""
+    lines = lines_of(file)
+    line = lines[error.line - 1] if 0 < error.line <= len(lines) else ""
+    found = _PLAIN_TARGET.match(line)
+    return found[1] if found else None
+
+
+_PLAIN_TARGET: Final = re.compile(r"\s*(\w+)\s*=(?!=)")
 
 
 def quoted_last(message: str) -> str:

@@ -59,6 +59,21 @@ def conversion(have: AxisType, need: AxisType, axis: str, name: str) -> str | No
     return found[0][1] if found else None
 
 
+def conversions(have: AxisType, need: AxisType, axis: str, name: str) -> str | None:
+    """``conversion``, and from V both ways to one value: a sum where it is a summand, a gather where it is a part.
+
+    The types do not tell which of the two a V is, and the wrong one is silent.
+    """
+    found = conversion(have, need, axis, name)
+    if found is None or have.letter != "V" or have.dim is not None or need.letter not in ("R", "I"):
+        return found
+    row = transition("all_reduce", have, need)
+    if not isinstance(row, Transition):
+        return found
+    summed = f"all_reduce({name}, {axis}, src=P, dst={spell(need)})"
+    return f"{summed} (backward: {backward_of(row)}) if it is a summand, {found} if it is a part"
+
+
 def redirected(call: str, have: AxisType, need: AxisType) -> str | None:
     """``write dst=I in all_reduce (backward: nothing)``: where the collective ``call`` could give ``need`` itself.
 

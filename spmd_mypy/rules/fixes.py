@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 
 from spmd_mypy.rules.call import Argument, Call, Verdict, Violation
 from spmd_mypy.rules.collectives import TRANSITIONS, Token
-from spmd_mypy.rules.kinds import BY_LETTER, AxisType
+from spmd_mypy.rules.kinds import BY_LETTER, AxisType, Layout
 from spmd_mypy.rules.operations import judge
 
 Judge: TypeAlias = Callable[[Call], Verdict]
@@ -110,6 +110,27 @@ def _operands(call: Call, violation: Violation, src: Token, dst: Token, ask: Jud
         yield (at,)
     if len(of_type) > 1:
         yield tuple(sorted(of_type))
+
+
+def addend(call: Call, at: int, axis: int, ask: Judge = judge) -> bool:
+    """Whether an operand is added to values that differ by rank: they may be summands, to which it is added once."""
+    kinds = [kind for index, one in enumerate(call.arguments) if index != at and (kind := _slot(one, axis)) is not None]
+    if not any(kind.letter == "V" for kind in kinds):
+        return False
+    summand = replace(call.arguments[at], layout=_put(call.arguments[at].layout, axis, BY_LETTER["P"]))
+    others = tuple(
+        argument
+        if _slot(argument, axis) is None
+        else replace(argument, layout=_put(argument.layout, axis, BY_LETTER["R"]))
+        for argument in call.arguments
+    )
+    alone = ask(replace(call, arguments=(summand,)))
+    beside = ask(replace(call, arguments=(*others[:at], summand, *others[at + 1 :])))
+    return _accepted(alone, axis) and not _accepted(beside, axis)
+
+
+def _put(layout: Layout | None, axis: int, kind: AxisType) -> Layout | None:
+    return None if layout is None else (*layout[:axis], kind, *layout[axis + 1 :])
 
 
 def suggest(call: Call, violation: Violation, ask: Judge = judge) -> list[Fix]:

@@ -2,7 +2,8 @@
 
 ``code`` is the error code without its ``spmd-``; ``clause`` the rule in one
 clause.  In a clause ``{op}`` is the operation, ``{first}`` and ``{second}`` the
-operands that the violation names, by their source text, and ``{axis}`` the axis.
+operands that the violation names, by their source text, and ``{axis}`` the axis;
+``{ops}`` is "the sum of" the operation's plural.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ REASONS: Final[dict[str, Reason]] = {
         ("affine", "mix", "{first} is Partial on {axis} and {second} is not: {second} would be summed once per rank"),
         ("number", "partial", "{first} is Partial on {axis}: {second} would be summed once per rank"),
         ("nonlinear", "partial",
-         "{op} is nonlinear and {first} is Partial on {axis}: {op} of a pending sum is not the sum of {op}s"),
+         "{op} is nonlinear and {first} is Partial on {axis}: {op} of a pending sum is not {ops}"),
         ("product", "partial",
          "{first} and {second} are both Partial on {axis}: the product of two pending sums is not the sum of products"),
         ("divisor", "partial",

@@ -59,7 +59,9 @@ def run(arguments: Sequence[str], *, fail_under: float | None, axis: str | None,
 
 def _settings(arguments: Sequence[str]) -> settings.Settings:
     try:
-        found = settings.read(arguments, targets=True)
+        found = settings.read(arguments)
+        if not found.sources:  # neither the command line nor the configuration names anything to check
+            found = settings.read([*arguments, "."], targets=True)
     except settings.SettingsError as error:
         click.echo(str(error), err=True)
         raise SystemExit(2) from None
