@@ -21,7 +21,7 @@ def test_mutants_are_checked(tmp_path: Path) -> None:
     print(f"\n{summary(report)}")
     assert report.failures == []
     assert report.checked > 0.8 * COUNT
-    assert report.spmd_errors > COUNT, "the plugin has seen little of them"
+    assert report.spmd_errors > COUNT // 15, "the plugin has seen little of them"
 
 
 def test_mutants_are_seeded_and_differ() -> None:
