@@ -327,7 +327,10 @@ def load(config_file: str | None) -> Config:
             data = tomllib.loads(Path(config_file).read_text(encoding="utf-8"))
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise ConfigError(f"{shown}: {error}") from None
-        items = data.get("tool", {}).get("spmd-mypy", {})
+        tools = data.get("tool", {})
+        if "spmd_mypy" in tools:
+            raise ConfigError(f"{shown}: [tool.spmd_mypy]: the table's name has a hyphen, [tool.spmd-mypy]")
+        items = tools.get("spmd-mypy", {})
         if not isinstance(items, dict):
             raise ConfigError(f"{shown}: [tool.spmd-mypy]: expected a table, got {items!r}")
         return build(shown, items)

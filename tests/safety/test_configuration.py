@@ -38,6 +38,7 @@ WRONG = {
     "[[tool.spmd-mypy.overrides]]\nmodule = 'm'\nnonsense = true": "nonsense",
     "[[tool.spmd-mypy.overrides]]\nmodule = 'm'\nstrict = 'no'": "strict",
     "overrides = 3": "overrides",
+    "[tool.spmd_mypy]\naxes = ['tp']": "the table's name has a hyphen",
 }
 
 
