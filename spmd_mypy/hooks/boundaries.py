@@ -43,6 +43,7 @@ _MADE: Final[dict[re.Pattern[str], ErrorCode]] = {
     re.compile(r'Generator has incompatible item type "(.*)"; expected "(.*)"'): codes.ARG,
     re.compile(r'Incompatible types in "yield" \(actual type "(.*)", expected type "(.*)"\)'): codes.RETURN,
 }  # fmt: skip
+_PLAIN_TARGET: Final = re.compile(r"\s*(\w+)\s*=(?!=)")
 _CONTAINERS: Final = re.compile(r'has type "(ModuleList|ModuleDict|Sequential|ParameterList|ParameterDict)\[')
 _REDEFINE: Final = (
     'set "allow_redefinition = true" in the mypy configuration to let a name take a new type when it is re-assigned, '
@@ -345,9 +346,6 @@ def _assigned_again(file: str, error: Any) -> str | None:
     line = lines[error.line - 1] if 0 < error.line <= len(lines) else ""
     found = _PLAIN_TARGET.match(line)
     return found[1] if found else None
-
-
-_PLAIN_TARGET: Final = re.compile(r"\s*(\w+)\s*=(?!=)")
 
 
 def quoted_last(message: str) -> str:

@@ -19,12 +19,14 @@ from mypy.types import AnyType, CallableType, Overloaded, Type, TypeOfAny, get_p
 from spmd_mypy import compat
 from spmd_mypy.hooks.signatures import mentions_layout
 from spmd_mypy.rules import collectives as table
-from spmd_mypy.rules.conversions import backward_of
+from spmd_mypy.rules.conversions import backward_of, call_of
 from spmd_mypy.source import lines_of, text_between
 from spmd_mypy.spelling import Spelled, parse
 from spmd_mypy.tree import walk
 
 NO_VARIANT: Final = "No overload variant of"
+# Collectives of ours that must be told what their result is to be.
+_WITH_DST: Final = frozenset({*table.TRANSITIONS, *table.ALIASES, "redistribute"}) - frozenset(table.DEFAULT_DST)
 
 Accepts = Callable[[Spelled, Spelled], bool]
 
@@ -105,14 +107,10 @@ def wrong_dst(file: str, error: Any) -> str | None:
     written = text_between(file, error.line, error.column, error.end_line, error.end_column)
     if written is None or not any("spmd_runtime" in line for line in lines_of(file)):
         return None
-    try:
-        node = ast.parse(written, mode="eval").body
-    except SyntaxError:
+    parsed = call_of(written)
+    if parsed is None:
         return None
-    if not isinstance(node, ast.Call):
-        return None
-    given = {keyword.arg: keyword.value for keyword in node.keywords}
-    op = ast.unparse(node.func).rpartition(".")[2]
+    op, given = parsed
     if f'"{op}"' not in error.message or op not in _WITH_DST:
         return None
     for name in ("src", "dst"):
@@ -125,6 +123,3 @@ def wrong_dst(file: str, error: Any) -> str | None:
     rows = table.TRANSITIONS.get(op, {}).items()
     ways = [f"{dst} (backward: {backward_of(row)})" for (src, dst), row in rows if src == start]
     return f"{op} needs dst: {' or '.join(ways)}" if ways else f"{op} needs dst, the type that the result is to have"
-
-
-_WITH_DST: Final = frozenset({*table.TRANSITIONS, *table.ALIASES, "redistribute"}) - frozenset(table.DEFAULT_DST)

@@ -74,19 +74,26 @@ def conversions(have: AxisType, need: AxisType, axis: str, name: str) -> str | N
     return f"{summed} (backward: {backward_of(row)}) if it is a summand, {found} if it is a part"
 
 
+def call_of(text: str) -> tuple[str, dict[str | None, ast.expr]] | None:
+    """What a call in source text names: the last name of what is called, and its keywords; None for anything else."""
+    try:
+        node = ast.parse(text, mode="eval").body
+    except SyntaxError:
+        return None
+    if not isinstance(node, ast.Call):
+        return None
+    return ast.unparse(node.func).rpartition(".")[2], {keyword.arg: keyword.value for keyword in node.keywords}
+
+
 def redirected(call: str, have: AxisType, need: AxisType) -> str | None:
     """``write dst=I in all_reduce (backward: nothing)``: where the collective ``call`` could give ``need`` itself.
 
     ``call`` is source text.  None where it is no collective to ``have``, or does not lead from its src to ``need``.
     """
-    try:
-        node = ast.parse(call, mode="eval").body
-    except SyntaxError:
+    parsed = call_of(call)
+    if parsed is None:
         return None
-    if not isinstance(node, ast.Call):
-        return None
-    op = ast.unparse(node.func).rpartition(".")[2]
-    given = {keyword.arg: keyword.value for keyword in node.keywords}
+    op, given = parsed
     dst, src = _kind(given.get("dst")), _kind(given.get("src")) or _DEFAULT_SRC.get(op)
     if op not in _NAMED or src is None or dst is None or (dst.letter, dst.dim) != (have.letter, have.dim):
         return None
