@@ -1,4 +1,5 @@
-"""MkDocs hook: the pages of the error codes come from the package, pictures are drawn where a comment names them."""
+"""MkDocs hook: the pages of the error codes come from the package, pictures are drawn where a comment names them, and
+each page is described, to search engines and where a link to it is shown, by its first paragraph."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from typing import Any
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT))
@@ -51,11 +53,19 @@ def _index() -> str:
     )
 
 
-def on_page_markdown(markdown: str, **kwargs: Any) -> str:
-    """Put pictures and generated tables into their places."""
+def on_page_markdown(markdown: str, page: Page, **kwargs: Any) -> str:
+    """Put pictures and generated tables into their places; take the description from the text."""
     del kwargs
+    page.meta.setdefault("description", _first_paragraph(markdown))
     markdown = _PICTURE.sub(lambda match: picture(match["what"]), markdown)
     return _TABLE.sub(lambda match: _collectives() if match["what"] == "collectives" else match[0], markdown)
+
+
+def _first_paragraph(markdown: str) -> str:
+    """The first paragraph below the heading as plain text, at most two sentences of it."""
+    text = next(p for p in markdown.split("\n\n") if p.strip() and not p.startswith(("#", "<!--")))
+    plain = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", " ".join(text.split()))
+    return " ".join(re.split(r"(?<=[.?]) ", re.sub(r"[`*]", "", plain))[:2]).rstrip(":")
 
 
 def _collectives() -> str:
