@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from docs.building.pictures import picture  # noqa: E402
 from spmd_mypy import codes  # noqa: E402
 
 _PICTURE = re.compile(r"^<!-- picture (?P<what>.+?) -->$", re.M)
-_TABLE = re.compile(r"^<!-- table (?P<what>\w+) -->$", re.M)
+_TABLE = re.compile(r"^<!-- table (?P<what>collectives|expert_mode) -->$", re.M)
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -58,7 +59,7 @@ def on_page_markdown(markdown: str, page: Page, **kwargs: Any) -> str:
     del kwargs
     page.meta.setdefault("description", _first_paragraph(markdown))
     markdown = _PICTURE.sub(lambda match: picture(match["what"]), markdown)
-    return _TABLE.sub(lambda match: _collectives() if match["what"] == "collectives" else match[0], markdown)
+    return _TABLE.sub(lambda match: _collectives(expert=match["what"] == "expert_mode"), markdown)
 
 
 def _first_paragraph(markdown: str) -> str:
@@ -68,21 +69,27 @@ def _first_paragraph(markdown: str) -> str:
     return " ".join(re.split(r"(?<=[.?]) ", re.sub(r"[`*]", "", plain))[:2]).rstrip(":")
 
 
-def _collectives() -> str:
-    """The table of collectives, from the rules."""
-    from spmd_mypy.rules.collectives import TRANSITIONS  # noqa: PLC0415
+def _collectives(expert: bool) -> str:
+    """The table of collectives, from the rules; a row stands for V and for S(i) where both go the same way."""
+    from spmd_mypy.rules.collectives import TRANSITIONS, Transition  # noqa: PLC0415
 
-    lines = ["| operation | from | to | in the backward | |", "|---|---|---|---|---|"]
-    for rows in TRANSITIONS.values():
-        for row in rows.values():
-            if row.src == row.dst and row.op in ("convert", "reinterpret"):
-                continue
-            name, before, after = row.backward
-            expert = "needs `expert_mode=True`" if row.expert else ""
-            src, dst = (_shown(t) for t in (row.src, row.dst))
-            lines.append(f"| `{row.op}` | {src} | {dst} | `{name}` {_shown(before)} → {_shown(after)} | {expert} |")
+    rows: dict[tuple[str, ...], list[Transition]] = {}
+    for row in (row for table in TRANSITIONS.values() for row in table.values() if row.expert is expert):
+        if row.backward[0] == row.op and _joined(row.src) == _joined(row.dst) and row.op != "all_to_all":
+            continue  # a type to itself, V to S(i) and back: names, which the text says
+        rows.setdefault((row.op, _joined(row.src), _joined(row.dst)), []).append(row)
+    lines = ["| operation | from | to | backward | from | to |", "|---|---|---|---|---|---|"]
+    for (op, *_), same in rows.items():
+        ends = [[row.src for row in same], [row.dst for row in same]]
+        ends += [[row.backward[1] for row in same], [row.backward[2] for row in same]]
+        src, dst, before, after = (_shown(tokens) for tokens in ends)
+        lines.append(f"| `{op}` | {src} | {dst} | `{same[0].backward[0]}` | {before} | {after} |")
     return "\n".join(lines)
 
 
-def _shown(token: str) -> str:
-    return "`S(i)`" if token == "S" else f"`{token}`"
+def _joined(token: str) -> str:
+    return "V" if token == "S" else token
+
+
+def _shown(tokens: Iterable[str]) -> str:
+    return ", ".join("`S(i)`" if token == "S" else f"`{token}`" for token in dict.fromkeys(tokens))

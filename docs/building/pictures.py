@@ -27,6 +27,12 @@ class Collective:
     dst: str
     before: Ranks
     incoming: Ranks
+    shapes: tuple[tuple[int, ...], tuple[int, ...]] | None = None  # of a rank's tensor before and after, where 2-d
+
+    def rows(self, after: bool) -> int:
+        """In how many rows a rank's numbers are drawn."""
+        shape = self.shapes[after] if self.shapes else ()
+        return shape[0] if len(shape) > 1 else 1
 
 
 # ---- what the operations do, on two ranks
@@ -49,8 +55,16 @@ def _halves(v: Vector) -> Ranks:
     return v[:half], v[half:]
 
 
+def _none(x: Ranks) -> Vector:
+    return tuple(0.0 for _ in x[1])
+
+
 def _zeroed(x: Ranks) -> Ranks:
-    return x[0], tuple(0.0 for _ in x[1])
+    return x[0], _none(x)
+
+
+def _exchanged(x: Ranks) -> Ranks:
+    return (x[0][0], x[1][0]), (x[0][1], x[1][1])
 
 
 def _own(x: Ranks) -> Ranks:
@@ -68,7 +82,16 @@ STEPS: Final[dict[tuple[str, str, str], Callable[[Ranks], Ranks]]] = {
     ("all_gather", "S(0)", "R"): lambda x: _same(_whole(x)),
     ("all_gather", "S(0)", "I"): lambda x: _same(_whole(x)),
     ("reduce_scatter", "P", "S(0)"): lambda x: _halves(_sum(x)),
-    ("all_to_all", "V", "V"): lambda x: ((x[0][0], x[1][0]), (x[0][1], x[1][1])),
+    ("all_gather", "V", "R"): lambda x: _same(_whole(x)),
+    ("reduce_scatter", "P", "V"): lambda x: _halves(_sum(x)),
+    ("all_to_all", "V", "V"): _exchanged,
+    ("all_to_all", "S(0)", "S(1)"): _exchanged,
+    ("all_to_all", "S(1)", "S(0)"): _exchanged,
+    ("broadcast", "V", "R"): lambda x: _same(x[0]),
+    ("broadcast", "V", "I"): lambda x: _same(x[0]),
+    ("sum to the root", "P", "V"): lambda x: (_sum(x), _none(x)),
+    ("keep on the root", "I", "V"): _zeroed,
+    ("shift", "V", "V"): lambda x: (x[1], x[0]),
     ("convert", "I", "R"): lambda x: x,
     ("convert", "R", "S(0)"): _own,
     ("convert", "I", "S(0)"): _own,
@@ -85,12 +108,27 @@ BACKWARD: Final[dict[tuple[str, str, str], tuple[str, str, str]]] = {
     ("all_gather", "S(0)", "R"): ("reduce_scatter", "P", "S(0)"),
     ("all_gather", "S(0)", "I"): ("convert", "I", "S(0)"),
     ("reduce_scatter", "P", "S(0)"): ("all_gather", "S(0)", "R"),
+    ("all_gather", "V", "R"): ("reduce_scatter", "P", "V"),
     ("all_to_all", "V", "V"): ("all_to_all", "V", "V"),
+    ("all_to_all", "S(0)", "S(1)"): ("all_to_all", "S(1)", "S(0)"),
+    ("broadcast", "V", "R"): ("sum to the root", "P", "V"),
+    ("broadcast", "V", "I"): ("keep on the root", "I", "V"),
+    ("shift", "V", "V"): ("shift", "V", "V"),
     ("convert", "I", "R"): ("all_reduce", "P", "I"),
     ("convert", "R", "S(0)"): ("convert", "S(0)", "P"),
     ("convert", "I", "S(0)"): ("all_gather", "S(0)", "I"),
     ("convert", "R", "P"): ("convert", "R", "P"),
     ("reinterpret", "V", "P"): ("reinterpret", "R", "V"),
+}
+
+# What those do that have no name of their own in the backward.
+_WORDS: Final[dict[tuple[str, str, str], str]] = {
+    ("convert", "I", "R"): "nothing moves",
+    ("convert", "I", "S(0)"): "keep the own slice",
+    ("convert", "S(0)", "P"): "the own slice, zeros elsewhere",
+    ("convert", "R", "P"): "keep it on rank 0",
+    ("reinterpret", "R", "V"): "nothing moves",
+    ("shift", "V", "V"): "shift the other way",
 }
 
 _TYPES: Final[dict[str, tuple[str, Ranks, str, Ranks]]] = {
@@ -103,11 +141,11 @@ _TYPES: Final[dict[str, tuple[str, Ranks, str, Ranks]]] = {
 }
 
 _MEANING: Final = {
-    "R": "the value, on each rank",
-    "I": "one value",
-    "V": "two values",
-    "P": "4  6, the sum",
-    "S": "1  2  3  4, put together",
+    "R": "Both ranks hold 1 2. Each has a part of the gradient, which is their sum: 4 4.",
+    "I": "Both ranks hold 1 2, and each holds the whole gradient, 4 4.",
+    "V": "Two values, 1 2 and 5 6. Each rank has the gradient of its own.",
+    "P": "Summands of one value, 4 6. Each rank has the gradient of that value, 5 7.",
+    "S": "Pieces of one value, 1 2 3 4. Each rank has its own piece of the gradient.",
 }
 
 COLLECTIVES: Final[dict[str, Collective]] = {
@@ -118,7 +156,12 @@ COLLECTIVES: Final[dict[str, Collective]] = {
         Collective("all_gather", "S(0)", "R", ((1, 2), (3, 4)), ((1, 0, 5, 0), (0, 2, 0, 6))),
         Collective("all_gather", "S(0)", "I", ((1, 2), (3, 4)), ((1, 2, 5, 6), (1, 2, 5, 6))),
         Collective("reduce_scatter", "P", "S(0)", ((1, 2, 3, 4), (5, 6, 7, 8)), ((1, 2), (3, 4))),
+        Collective("all_gather", "V", "R", ((1, 2), (3, 4)), ((1, 0, 5, 0), (0, 2, 0, 6)), ((2,), (2, 2))),
         Collective("all_to_all", "V", "V", ((1, 2), (3, 4)), ((5, 6), (7, 8))),
+        Collective("all_to_all", "S(0)", "S(1)", ((1, 2), (3, 4)), ((5, 7), (6, 8)), ((1, 2), (2, 1))),
+        Collective("broadcast", "V", "R", ((1, 2), (3, 4)), ((1, 0), (0, 2))),
+        Collective("broadcast", "V", "I", ((1, 2), (3, 4)), ((1, 2), (1, 2))),
+        Collective("shift", "V", "V", ((1, 2), (3, 4)), ((5, 6), (7, 8))),
         Collective("convert", "I", "R", ((1, 2), (1, 2)), ((1, 0), (0, 2))),
         Collective("convert", "R", "S(0)", ((1, 2, 3, 4), (1, 2, 3, 4)), ((1, 2), (5, 6))),
         Collective("convert", "I", "S(0)", ((1, 2, 3, 4), (1, 2, 3, 4)), ((1, 2), (5, 6))),
@@ -148,24 +191,45 @@ def picture(what: str) -> str:
     return _collective_figure(COLLECTIVES[what])
 
 
-def _cells(values: Vector, x: float, y: float, kind: str) -> list[str]:
+@dataclass(frozen=True)
+class _State:
+    """What both ranks hold at one time: the letter of the type above, the numbers below, in rows."""
+
+    letter: str
+    values: Ranks
+    rows: int = 1
+
+    @property
+    def width(self) -> float:
+        return len(self.values[0]) // self.rows * _CELL
+
+    @property
+    def pitch(self) -> float:
+        """From one rank to the next."""
+        return self.rows * _CELL + 8
+
+
+def _cells(state: _State, rank: int, left: float, top: float) -> list[str]:
     parts = []
-    for i, value in enumerate(values):
-        left = x + i * _CELL
+    columns = len(state.values[rank]) // state.rows
+    for i, value in enumerate(state.values[rank]):
+        x, y = left + i % columns * _CELL, top + i // columns * _CELL
         zero = " spmd-zero" if value == 0 else ""
-        size = f'x="{left}" y="{y}" width="{_CELL - 3}" height="{_CELL - 3}" rx="4"'
-        parts.append(f'<rect class="spmd-cell spmd-{kind}{zero}" {size}/>')
-        parts.append(f'<text class="spmd-value{zero}" x="{left + (_CELL - 3) / 2}" y="{y + 21}">{value:g}</text>')
+        size = f'x="{x:g}" y="{y:g}" width="{_CELL - 3}" height="{_CELL - 3}" rx="4"'
+        parts.append(f'<rect class="spmd-cell spmd-{state.letter[0]}{zero}" {size}/>')
+        parts.append(f'<text class="spmd-value{zero}" x="{x + (_CELL - 3) / 2:g}" y="{y + 21:g}">{value:g}</text>')
     return parts
 
 
-def _ranks(x: Ranks, left: float, top: float, kind: str) -> list[str]:
-    """Both ranks' values, one below the other."""
-    return [part for rank in range(RANKS) for part in _cells(x[rank], left, top + rank * (_CELL + 8), kind)]
+def _ranks(state: _State, left: float, top: float, pitch: float) -> list[str]:
+    """Both ranks' values, one below the other, each in the middle of its ``pitch``."""
+    inset = (pitch - state.pitch) / 2
+    return [part for rank in range(RANKS) for part in _cells(state, rank, left, top + rank * pitch + inset)]
 
 
-def _width(x: Ranks) -> float:
-    return max(len(x[0]), len(x[1])) * _CELL
+def _names(top: float, pitch: float) -> list[str]:
+    middle = (pitch - 8 - 3) / 2 + 5
+    return [_text(0, top + middle + rank * pitch, f"rank {rank}", "spmd-rank") for rank in range(RANKS)]
 
 
 def _text(x: float, y: float, text: str, css: str) -> str:
@@ -179,48 +243,57 @@ def _svg(width: float, height: float, label: str, parts: Sequence[str]) -> str:
     )
 
 
-def _figure(svgs: Sequence[str], caption: str) -> str:
+def _figure(svgs: Sequence[str], caption: str, code: bool = True) -> str:
     row = f'<div class="spmd-row">{"".join(svgs)}</div>'
-    return f'<figure class="spmd-figure">{row}<figcaption>{escape(caption)}</figcaption></figure>'
+    text = f"<code>{escape(caption)}</code>" if code else escape(caption)
+    return f'<figure class="spmd-figure">{row}<figcaption>{text}</figcaption></figure>'
 
 
-def _step(title: str, a: tuple[str, Ranks], b: tuple[str, Ranks], css: str, reverse: bool = False) -> str:
+def _step(title: str, a: _State, b: _State, css: str, reverse: bool = False) -> str:
     """Two states with an arrow between them."""
-    left, top = 48.0, _HEAD + 24.0
-    gap = 52.0
-    middle = left + _width(a[1]) + gap
-    parts = [_text(0, 14, title, f"spmd-title {css}")]
-    parts += [_text(0, top + 21 + r * (_CELL + 8), f"rank {r}", "spmd-rank") for r in range(RANKS)]
-    for (letter, values), x in ((a, left), (b, middle)):
-        parts.append(_text(x + (_width(values) - 3) / 2, top - 8, letter, "spmd-letter"))
-        parts += _ranks(values, x, top, letter[0])
-    y = top + _CELL + 2
-    start, end = left + _width(a[1]) + 7, middle - 10
+    left, top, gap = 48.0, _HEAD + 24.0, 52.0
+    pitch = max(a.pitch, b.pitch)
+    middle = left + a.width + gap
+    parts = [_text(0, 14, title, f"spmd-title {css}"), *_names(top, pitch)]
+    for state, x in ((a, left), (b, middle)):
+        parts.append(_text(x + (state.width - 3) / 2, top - 8, state.letter, "spmd-letter"))
+        parts += _ranks(state, x, top, pitch)
+    start, end = left + a.width + 7, middle - 10
     if reverse:
         start, end = end, start
     tip = 6 if end > start else -6
-    parts.append(f'<path class="spmd-arrow" d="M{start} {y} H{end} m{-tip} -5 l{tip} 5 l{-tip} 5"/>')
-    width = middle + _width(b[1]) + 2
-    return _svg(width, top + 2 * (_CELL + 8), title, parts)
+    y = top + pitch - 5
+    parts.append(f'<path class="spmd-arrow" d="M{start:g} {y:g} H{end:g} m{-tip} -5 l{tip} 5 l{-tip} 5"/>')
+    return _svg(middle + b.width + 2, top + RANKS * pitch, title, parts)
 
 
 def _collective_figure(c: Collective) -> str:
-    op, src, dst = BACKWARD[c.op, c.src, c.dst]
-    there = _step(f"forward: {c.op}", (c.src, c.before), (c.dst, forward(c)), "spmd-forward")
-    back = _step(f"backward: {op}", (dst, backward(c)), (src, c.incoming), "spmd-backward", reverse=True)
-    return _figure([there, back], f"{c.op}(x, TP, src={c.src}, dst={c.dst}); the gradient goes from right to left")
+    back = BACKWARD[c.op, c.src, c.dst]
+    op, src, dst = back
+    before, after = c.rows(after=False), c.rows(after=True)
+    there = _step(
+        f"forward: {c.op}", _State(c.src, c.before, before), _State(c.dst, forward(c), after), "spmd-forward"
+    )  # fmt: skip
+    title = f"backward: {_WORDS.get(back, op)}"
+    here = _step(title, _State(dst, backward(c), before), _State(src, c.incoming, after), "spmd-backward", reverse=True)
+    return _figure([there, here], _call(c))
+
+
+def _call(c: Collective) -> str:
+    """The call, as one writes it."""
+    if c.op == "shift":
+        return "shift(x, TP)"
+    return f"{c.op}(x, TP, dst={c.dst})" if c.op == "broadcast" else f"{c.op}(x, TP, src={c.src}, dst={c.dst})"
 
 
 def _type_figure(letter: str) -> str:
     name, values, dual, gradient = _TYPES[letter]
-    there = _state(f"{name} ({letter})", letter, values)
-    back = _state(f"its gradient: {dual}", dual, gradient)
-    return _figure([there, back], f"{name} on two ranks stands for: {_MEANING[letter]}")
+    there = _alone(f"{name} ({letter})", _State(letter, values))
+    back = _alone(f"its gradient: {dual}", _State(dual, gradient))
+    return _figure([there, back], _MEANING[letter], code=False)
 
 
-def _state(title: str, letter: str, values: Ranks) -> str:
+def _alone(title: str, state: _State) -> str:
     top = _HEAD + 8.0
-    parts = [_text(0, 14, title, "spmd-title")]
-    parts += [_text(0, top + 21 + r * (_CELL + 8), f"rank {r}", "spmd-rank") for r in range(RANKS)]
-    parts += _ranks(values, 48, top, letter)
-    return _svg(max(48 + _width(values), 150), top + 2 * (_CELL + 8), title, parts)
+    parts = [_text(0, 14, title, "spmd-title"), *_names(top, state.pitch), *_ranks(state, 48, top, state.pitch)]
+    return _svg(max(48 + state.width, 150), top + RANKS * state.pitch, title, parts)

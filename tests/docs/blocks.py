@@ -50,7 +50,7 @@ class Block:
 
 
 def pages() -> list[Path]:
-    """All pages: those of the site, those of the error codes, the README."""
+    """All pages: those of the site and those of the error codes.  The README has no comments, and tests of its own."""
     return [*sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "spmd_mypy/cli/pages").glob("*.md"))]
 
 

@@ -24,7 +24,7 @@ from click.testing import CliRunner
 from spmd_mypy.cli.main import main
 from spmd_mypy.config import build
 from tests.docs import worker
-from tests.docs.blocks import EXPERTS, Block, all_blocks, rewrite
+from tests.docs.blocks import EXPERTS, ROOT, Block, all_blocks, rewrite
 from tests.mypy_runner import Project, cache_folder, configuration
 from tests.runtime import gloo
 
@@ -36,6 +36,7 @@ else:
 UPDATE = bool(os.environ.get("SPMD_DOCS_UPDATE"))
 BLOCKS = all_blocks()
 SHOWN_NAME = "model.py"
+WIDTH = 88  # columns of code that fit between the site's two columns of links (docs/assets/spmd.css)
 CONFIGURATIONS = {"": configuration(), "experts": configuration(None, spmd=EXPERTS)}
 
 
@@ -54,6 +55,11 @@ def held(block: Block, found: str) -> None:
     if UPDATE and block.output is not None:
         rewrite(block, found)
         return
+    compared(block, found)
+
+
+def compared(block: Block, found: str) -> None:
+    """Fail unless ``found`` is what the page says."""
     assert found.strip() == (block.output or "").strip(), (
         f"{block.where} says something else; SPMD_DOCS_UPDATE=1 updates it"
     )
@@ -67,6 +73,36 @@ def test_every_block_is_run() -> None:
 
 def test_blocks_not_run_give_a_reason() -> None:
     assert all(block.argument for block in of_kind("shown"))
+
+
+def test_every_output_is_compared() -> None:
+    """An output stands below a block that is run by mypy or on ranks, and nowhere else."""
+    stray = [block.where for block in BLOCKS if block.output is not None and block.kind not in ("static", "ranks")]
+    assert not stray
+
+
+def test_a_wrong_output_fails() -> None:
+    """Of a block with errors, of one that is clean, of one on ranks."""
+    for block in (of_kind("static")[0], of_kind("ranks")[0]):
+        assert block.output
+        with pytest.raises(AssertionError, match="says something else"):
+            compared(block, f"{block.output}.")
+        with pytest.raises(AssertionError, match="says something else"):
+            compared(replace(block, output=None), block.output)
+
+
+def test_code_fits() -> None:
+    """No line of code is cut on a wide screen."""
+    runnable = of_kind("static", "ranks", "config", "console")
+    assert not [
+        f"{block.where}: {line}" for block in runnable for line in block.text.splitlines() if len(line) > WIDTH
+    ]  # fmt: skip
+
+
+def test_the_readmes_blocks_have_tests_of_their_own() -> None:
+    """``tests/packaging/test_readme.py`` and ``tests/precompile/test_command_line.py`` know these and no other."""
+    opened = re.findall(r"^```(\w*)$", (ROOT / "README.md").read_text(), re.M)
+    assert sorted(opened[::2]) == ["", "console", "python", "text", "toml"]
 
 
 # ---- static
