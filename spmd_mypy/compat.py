@@ -57,8 +57,10 @@ class Watcher:
     drops it, so :meth:`watch` is called from every hook; it costs two attribute reads when nothing is to be done.
     """
 
-    def __init__(self, keep: ErrorFilter) -> None:
+    def __init__(self, keep: ErrorFilter, begin: Callable[[], None] = lambda: None) -> None:
+        """``begin`` is called whenever mypy starts to record afresh."""
         self._filter = keep
+        self._begin = begin
         self._errors: Any = None
         self._watcher: Any = None
         self._usable = private_parts() and hasattr(mypy_errors, "ErrorWatcher")
@@ -84,6 +86,7 @@ class Watcher:
             self._usable = False
             return
         self._errors, self._watcher = errors, watcher
+        self._begin()
 
 
 def errors_of(api: Any) -> Any:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple
 
+from spmd_mypy.layout import Layouts, show_slot
 from spmd_mypy.rules import conversions, fixes
 from spmd_mypy.rules.call import Call, Violation
 from spmd_mypy.rules.collectives import Refusal, Token
-from spmd_mypy.rules.kinds import AxisType, Layout
+from spmd_mypy.rules.kinds import AxisType, I, Layout, R, shard
 from spmd_mypy.rules.operations import judge
+from spmd_mypy.rules.ops import find
 from spmd_mypy.rules.reasons import REASONS
-
-if TYPE_CHECKING:
-    from spmd_mypy.layout import Layouts
+from spmd_mypy.source import compound
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,26 +44,136 @@ def violation_message(
     op = short_name(call.op)
     text = reason.clause.format(
         op=op,
+        base=op.removesuffix("_"),
         ops=_plural(op),
         first=named[0],
         second=named[1] if len(named) > 1 else "the other operand",
         axis=axis,
         kind=kinds[0] if kinds else "",
-        new=kinds[1] if len(kinds) > 1 else "another type",
+        written=word(violation.written) if violation.written is not None else "another type",
     )
     found = fixes.suggest(call, violation, ask)
-    late = [
-        f"where the rest is a summand still to be reduced (P): add {texts[at]} after its all_reduce"
-        for at in dict.fromkeys(
-            at for fix in found if (fix.op, fix.src, fix.dst) == ("convert", "I", "R") for at in fix.arguments
-        )
-        if at < len(texts) and fixes.addend(call, at, violation.axis, ask)
-    ]
-    return Message(reason.code, text, (*late, *fix_notes(found, texts, axis)))
+    notes = [*_late(call, violation, found, texts, ask), *fix_notes(found, texts, axis)]
+    notes += _part(call, violation, found, texts, axis, ask)
+    if violation.reason == "inplace":
+        notes += _in_place(call, violation, texts, axis, ask, fixed=bool(found))
+    elif not found:
+        notes += _elsewise(call, violation, texts, axis, ask)
+    return Message(reason.code, text, tuple(notes))
+
+
+def _late(
+    call: Call, violation: Violation, found: Sequence[fixes.Fix], texts: Sequence[str], ask: fixes.Judge
+) -> Iterator[str]:
+    """For what is added once to a sum: after the sum."""
+    converted = (at for fix in found if (fix.op, fix.src, fix.dst) == ("convert", I, R) for at in fix.arguments)
+    for at in dict.fromkeys(converted):
+        if at < len(texts) and fixes.addend(call, at, violation.axis, ask):
+            yield f"where the rest is a summand still to be reduced (P): add {texts[at]} after its all_reduce"
+
+
+def _part(
+    call: Call, violation: Violation, found: Sequence[fixes.Fix], texts: Sequence[str], axis: str, ask: fixes.Judge
+) -> Iterator[str]:
+    """Beside what differs by rank a sum may have to be cut as well; in which dim the types do not tell."""
+    fix = found[0] if found else None
+    if fix is None or fix.op != "all_reduce" or len(fix.arguments) != 1:
+        return
+    (at,) = fix.arguments
+    part = fixes.beside_part(call, at, violation.axis, ask)
+    if part is not None and part < len(texts):
+        cut = replace(fix, op="reduce_scatter", dst=shard(0))
+        yield f"if {texts[part]} is a part cut along dim 0, say: {cut.spell(texts[at], axis)} (backward: all_gather)"
+
+
+def _in_place(
+    call: Call, violation: Violation, texts: Sequence[str], axis: str, ask: fixes.Judge, *, fixed: bool
+) -> Iterator[str]:
+    """What to write instead of a call in place: another value, or another target."""
+    if fixed and call.op == "Tensor.copy_":
+        return
+    at = None if fixed else fixes.source(call, violation, ask)
+    target = call.arguments[violation.culprits[0]].layout
+    have = call.arguments[at].layout if at is not None else None
+    if at is not None and at < len(texts) and target is not None and have is not None:
+        start, end = have[violation.axis], target[violation.axis]
+        assert start is not None and end is not None
+        advice = conversions.conversions(start, end, axis, texts[at])
+        if advice is not None:
+            fixed = True
+            yield f"to get from {start} to {end}: {advice}"
+    if (instead := _another_target(call, violation, texts, axis)) is not None:
+        yield f"or {instead}" if fixed else instead
+
+
+def _another_target(call: Call, violation: Violation, texts: Sequence[str], axis: str) -> str | None:
+    """How to keep the value and leave the target alone."""
+    name, new = texts[violation.culprits[0]], violation.written
+    if call.op == "Tensor.fill_":
+        return f"make a new tensor: torch.full_like({', '.join(texts)})"
+    if call.op == "Tensor.copy_":
+        return f"use {texts[-1]} itself where {name} is used"
+    if any(argument.param == "out" for argument in call.arguments):
+        return f"leave out= out: {short_name(call.op)} gives a new tensor then"
+    apart = _apart(call)
+    if apart is not None:
+        return f"make a new tensor: {_call_text(apart, texts)}"
+    if new is None or new.constant:
+        return None
+    return f"write into a tensor of that type: out: Tensor[{show_slot(new, axis)}] = torch.empty_like({name})"
+
+
+def _elsewise(call: Call, violation: Violation, texts: Sequence[str], axis: str, ask: fixes.Judge) -> Iterator[str]:
+    """For a call in place on what it may not write to: the same on a new tensor."""
+    apart = _apart(call)
+    found = fixes.suggest(apart, violation, ask) if apart is not None else []
+    for text in fix_notes([fix for fix in found if fix.reduces], texts, axis):
+        yield text.replace("reduce first:", "reduce first, into a new tensor:")
+    for fix in found:
+        if apart is not None and not fix.reduces:
+            changed = [fix.spell(text, axis) if i in fix.arguments else text for i, text in enumerate(texts)]
+            yield f"not in place: {_call_text(apart, changed)} (backward of {fix.op}: {fix.backward})"
+
+
+# Not in torch without the underscore.
+_ONLY_IN_PLACE: Final = frozenset({"copy_", "fill_", "normal_", "resize_as_"})
+
+
+def _apart(call: Call) -> Call | None:
+    """The call that gives a new tensor where ``call`` writes to its own; None where torch has none."""
+    if call.options.get("inplace") is True:
+        given = tuple(replace(one, value=False) if one.param == "inplace" else one for one in call.arguments)
+        return replace(call, arguments=given, options={**call.options, "inplace": False})
+    owner, _, name = call.op.rpartition(".")
+    if name in _ONLY_IN_PLACE:
+        return None
+    if name.startswith("__i") and name.endswith("__"):
+        new = f"{owner}.__{name[3:]}"
+    elif name.endswith("_") and not name.endswith("__"):
+        new = call.op.removesuffix("_")
+    else:
+        return None
+    return replace(call, op=new) if find(new) is not None else None
+
+
+def _call_text(call: Call, texts: Sequence[str]) -> str:
+    """A call as it would be written, as far as its operands tell."""
+    owner, _, name = call.op.rpartition(".")
+    if name.endswith("__") and len(texts) == 2:
+        return " ".join((_grouped(texts[0]), short_name(call.op), _grouped(texts[1])))
+    listed = len({one.param for one in call.arguments}) < len(call.arguments) or name.startswith("_foreach_")
+    given = "..." if call.options or listed else ", ".join(texts[owner == "Tensor" :])
+    return f"{_grouped(texts[0]) if owner == 'Tensor' else owner}.{name}({given})"
+
+
+def _grouped(text: str) -> str:
+    """An operand as it stands beside an operator, or before a dot."""
+    return f"({text})" if compound(text) else text
 
 
 def _plural(op: str) -> str:
     """``the sum of gelus``; of names that have no plural, ``the sum of abs of each summand``."""
+    op = op.removesuffix("_")
     regular = op.islower() and op.isalpha() and not op.endswith(("s", "x", "z", "ed", "ch", "sh", "y"))
     return f"the sum of {op}s" if regular else f"the sum of {op} of each summand"
 
@@ -76,17 +186,26 @@ def _kind_at(call: Call, index: int, axis: int) -> str:
 
 def fix_notes(found: Sequence[fixes.Fix], texts: Sequence[str], axis: str) -> Iterator[str]:
     """Suggestions as notes; reductions of the same operands share one."""
-    reductions = [fix for fix in found if fix.op == "all_reduce"]
+    reductions = [fix for fix in found if fix.reduces]
     if reductions:
         first, *others = reductions
         text = f"reduce first: {_calls(first, texts, axis)} (backward: {first.backward})"
         for other in others:
-            shown = f"dst={other.dst}" if other.arguments == first.arguments else _calls(other, texts, axis)
-            text += f" or {shown} (backward: {other.backward})"
+            shown = f"dst={other.dst}" if _alike(first, other) else _calls(other, texts, axis)
+            where = (
+                f", where {texts[first.arguments[0]]} broadcasts along dim {first.dst.dim}:"
+                if first.dst.dim is not None
+                else ""
+            )
+            text += f" or{where} {shown} (backward: {other.backward})"
         yield text
     for fix in found:
-        if fix.op != "all_reduce":
+        if not fix.reduces:
             yield f"convert first: {_calls(fix, texts, axis)} (backward: {fix.backward})"
+
+
+def _alike(one: fixes.Fix, other: fixes.Fix) -> bool:
+    return (one.op, one.arguments) == (other.op, other.arguments)
 
 
 def _calls(fix: fixes.Fix, texts: Sequence[str], axis: str) -> str:
@@ -179,8 +298,14 @@ def _choices(tokens: Sequence[Token]) -> str:
     return " or ".join("S(i)" if t == "S" else t for t in tokens) or "nothing"
 
 
-def refused(op: str, refusal: Refusal, src: AxisType, dst: AxisType) -> tuple[str, tuple[str, ...]]:
-    """A pair of src and dst that the operation does not have."""
+def refused(
+    op: str, refusal: Refusal, ends: tuple[AxisType, AxisType], actual: AxisType, name: str, axis: str
+) -> tuple[str, tuple[str, ...]]:
+    """A src and dst, the ``ends``, between which the operation does not lead.
+
+    ``actual`` is what the tensor is, ``name`` and ``axis`` are the arguments as written.
+    """
+    src, dst = ends
     if refusal.reason == "expert":
         return (
             f"{op} from {src} to {dst} needs expert_mode=True: it is right only where you know more than the types",
@@ -189,21 +314,24 @@ def refused(op: str, refusal: Refusal, src: AxisType, dst: AxisType) -> tuple[st
     if refusal.reason == "shard":
         return (
             f"{op} cannot change the shard dim from {src} to {dst}: that moves data between ranks",
-            (f"use all_to_all(x, axis, src={src}, dst={dst})",),
+            (f"use all_to_all({name}, {axis}, src={src}, dst={dst})",),
         )
+    instead = _instead(op, src if actual.constant else actual, dst, name, axis)
     if refusal.reason == "src":
-        return f"{op} does not start from {src}: src must be {_choices(refusal.choices)}", _instead(op, src, dst)
-    return (
-        f"{op} does not lead from {src} to {dst}: from {src} dst must be {_choices(refusal.choices)}",
-        _instead(op, src, dst),
-    )
+        return f"{op} does not start from {src}: src must be {_choices(refusal.choices)}", instead
+    return f"{op} does not lead from {src} to {dst}: from {src} dst must be {_choices(refusal.choices)}", instead
 
 
-def _instead(op: str, src: AxisType, dst: AxisType) -> tuple[str, ...]:
+def _instead(op: str, src: AxisType, dst: AxisType, name: str, axis: str) -> tuple[str, ...]:
     if src == dst:
-        return (f"the tensor is {dst} already: leave {op} out",)
-    found = conversions.conversion(src, dst, "axis", "x")
+        return (f"{name} is {dst} already: leave {op} out",)
+    found = conversions.conversions(src, dst, axis, name)
     return (f"to get from {src} to {dst}: {found}",) if found else ()
+
+
+def shard_without_dim(op: str, end: str, written: str) -> str:
+    """``src=S``: the class where a value of it is meant."""
+    return f"{op}: {end}={written} does not say which tensor dim is cut: write {end}={written}(0) for dim 0"
 
 
 def wrong_source(
@@ -214,20 +342,31 @@ def wrong_source(
     text = f"{op} over {axis} expects {name} to be {src}, but it is {actual} on {axis}"
     if src.letter == "P" and actual.letter in ("R", "I"):
         text += ": it is reduced already, so a second sum would scale it by the number of ranks"
-    notes: list[str] = []
+    notes = [note] if (note := _elsewhere(op, src, dst, axis, name, layout, layouts)) else []
+    meant = f"if {axis} is meant: " if notes else ""
     if dst is not None:
         if not actual.constant and (actual.letter, actual.dim) == (dst.letter, dst.dim):
-            notes.append(f"{name} is {dst} on {axis} already: leave {op} out")
+            notes.append(f"{meant}{name} is {dst} on {axis} already: leave {op} out")
         else:
-            found = conversions.conversion(actual, dst, axis, name)
+            found = conversions.conversions(actual, dst, axis, name)
             if found:
-                notes.append(f"to get from {actual} to {dst}: {found}")
-    if layout is not None:
-        others = [
-            layouts.config.axes[i].cls
-            for i, kind in enumerate(layout)
-            if kind is not None and kind == src and layouts.config.axes[i].cls != axis
-        ]
-        if others:
-            notes.append(f"{name} is {src} on {', '.join(others)}: is {axis} the axis you mean?")
+                notes.append(f"{meant}to get from {actual} to {dst}: {found}")
     return text, tuple(notes)
+
+
+def _elsewhere(
+    op: str, src: AxisType, dst: AxisType | None, axis: str, name: str, layout: Layout | None, layouts: Layouts
+) -> str | None:
+    """The same collective over another axis, on which the tensor is what it starts from."""
+    if dst is None:
+        return None
+    found = [
+        (known.cls, kind, text)
+        for known, kind in zip(layouts.config.axes, layout or (), strict=False)
+        if known.cls != axis and kind is not None and (text := conversions.moved(op, src, kind, dst, known.cls, name))
+    ]
+    if not found:
+        return None
+    return f"{name} is {found[0][1]} on {' and '.join(other for other, _, _ in found)}, not on {axis}: " + " or ".join(
+        text for _, _, text in found
+    )

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import Final
 
 _LIMIT: Final = 40
+_DOTS: Final = "..."
+# A string, a comment, or one character.
+_PIECE: Final = re.compile(r"'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\"|#.*|.", re.DOTALL)
 
 
 @lru_cache(maxsize=8)
@@ -37,11 +42,11 @@ def lines_of(path: str) -> tuple[str, ...]:
 def slice_of(path: str, line: int, column: int, end_line: int | None, end_column: int | None) -> str | None:
     """The text between two positions (lines from 1, columns in characters from 0), shortened; None if unknown."""
     text = text_between(path, line, column, end_line, end_column)
-    return text if text is None or len(text) <= _LIMIT else text[: _LIMIT - 3] + "..."
+    return text if text is None else shortened(text)
 
 
 def text_between(path: str, line: int, column: int, end_line: int | None, end_column: int | None) -> str | None:
-    """The text between two positions on one line, white space apart; None if unknown."""
+    """The text between two positions as one line, without comments; None if unknown."""
     lines = lines_of(path)
     if not (0 < line <= len(lines)) or column < 0:
         return None
@@ -50,8 +55,66 @@ def text_between(path: str, line: int, column: int, end_line: int | None, end_co
     if end_line == line:
         text = lines[line - 1][column:end_column]
     elif end_line <= len(lines):
-        text = " ".join([lines[line - 1][column:], *lines[line : end_line - 1], lines[end_line - 1][:end_column]])
+        text = _joined([lines[line - 1][column:], *lines[line : end_line - 1], lines[end_line - 1][:end_column]])
     else:
         return None
     text = " ".join(text.split())
     return text or None
+
+
+def _joined(lines: list[str]) -> str:
+    """Several lines as one, as it would be written on one."""
+    bare = ("".join(piece for piece in _PIECE.findall(line) if not piece.startswith("#")).strip() for line in lines)
+    return re.sub(r",? ([)\]}])", r"\1", re.sub(r"([(\[{]) ", r"\1", " ".join(bare)))
+
+
+def shortened(text: str) -> str:
+    """An expression in few characters, still one: what stands in brackets becomes ``...``, the innermost first.
+
+    ``F.linear(h, w).view(n, h // p).contiguous()`` is then ``F.linear(...).view(...).contiguous()``.
+    """
+    if len(text) <= _LIMIT:
+        return text
+    pieces = list(_depths(text))
+    shorter = text
+    for depth in range(max(depth for _, depth in pieces), 0, -1):
+        shorter = _without(pieces, depth)
+        if len(shorter) <= _LIMIT:
+            return shorter
+    cut = shorter.rfind(" ", 0, _LIMIT - len(_DOTS))
+    return f"{shorter[:cut]} {_DOTS}" if cut > 0 else shorter  # a long dotted name has no part to spare
+
+
+def compound(text: str) -> bool:
+    """Whether an expression has operators outside of its brackets."""
+    return any(piece == " " and not depth for piece, depth in _depths(text))
+
+
+def entry_value(text: str) -> str:
+    """The value of a dict's entry: ``x`` of ``"a": x``."""
+    pieces = list(_depths(text))
+    at = next((at for at, piece in enumerate(pieces) if piece == (":", 0)), -1)
+    return "".join(piece for piece, _ in pieces[at + 1 :]).strip()
+
+
+def _depths(text: str) -> Iterator[tuple[str, int]]:
+    """The pieces of an expression, each with the number of brackets that it stands in."""
+    depth = 0
+    for piece in _PIECE.findall(text):
+        depth -= piece in (")", "]", "}")
+        yield piece, depth
+        depth += piece in ("(", "[", "{")
+
+
+def _without(pieces: list[tuple[str, int]], deepest: int) -> str:
+    """The text with ``...`` for what stands in so many brackets, or more, unless that is as short."""
+    parts: list[str] = []
+    inside = ""
+    for piece, depth in [*pieces, ("", 0)]:
+        if depth >= deepest:
+            inside += piece
+            continue
+        parts += [inside if len(inside) <= len(_DOTS) else _DOTS] if inside else []
+        parts.append(piece)
+        inside = ""
+    return "".join(parts)

@@ -7,6 +7,7 @@ mypy prints the layout of ``Tensor[V[DP], P[TP]]`` as ``Tensor[tuple[Varying[DP]
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -26,7 +27,8 @@ _KINDS: Final = {
     "Reduced": kinds.CONSTANT,
 }
 _TENSOR_START: Final = re.compile(r"(?:[\w.]*\.)?(Tensor|Parameter|Buffer)\[")
-_TOKEN: Final = re.compile(r"\s*(?:([\w.<>*']+|-?\d+|\.\.\.)|([\[\],|]))")
+QUOTES: Final = "'\""
+_TOKEN: Final = re.compile(r"\s*(?:([\w.<>*'@]+|-?\d+|\.\.\.)|([\[\],|]))")
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,9 +177,20 @@ def _show_tensor(text: str, bare: str, name: str) -> str | None:
         if slot.kind is not None:
             shown.append(show_slot(slot.kind, slot.axis))
     for slot in slots:
-        if slot.short not in _KINDS and slot.short != "Any":  # a type variable, or a join of different kinds
-            shown.append("Any" if slot.short == "SpmdType" else slot.short)
+        if slot.short not in _KINDS and slot.short != "Any":
+            shown.append(_show_other(slot))
     return f"{name}[{', '.join(shown)}]" if shown else bare
+
+
+def _show_other(slot: Spelled) -> str:
+    """A slot without a kind: a type variable, a join of different kinds, or what a collective still writes to."""
+    if slot.short == "SpmdType":
+        return "Any"
+    if slot.short != "InFlight" or len(slot.args) != 3:
+        return slot.short
+    after, handle = slot_of(slot.args[1]), slot.args[2].args
+    kind = show_slot(after.kind, after.axis) if after.kind is not None else f"Any[{slot.args[0].short}]"
+    return f"{kind} after {handle[0].name.strip(QUOTES)}.wait()" if handle else f"{kind} after wait()"
 
 
 def prettify(message: str) -> str:
@@ -198,6 +211,11 @@ def prettify(message: str) -> str:
 
 
 _KIND: Final = re.compile(rf"(?:[\w.]*\.)?\b(?:{'|'.join(_KINDS)})\[[\w.]+(?:, [\w\[\].-]+)?\]")
+
+
+def kind_of(axes: Iterable[str]) -> re.Pattern[str]:
+    """What a message holds that prints a kind on one of these axes: others have classes of such names, too."""
+    return re.compile(rf"\b(?:{'|'.join(_KINDS)})\[(?:[\w.]*\.)?(?:{'|'.join(map(re.escape, axes))})\b")
 
 
 def is_kind(text: str) -> bool:

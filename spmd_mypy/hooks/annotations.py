@@ -20,6 +20,7 @@ from mypy.types import (
     TypeVarLikeType,
     TypeVarType,
     UnboundType,
+    UnionType,
     UnpackType,
     get_proper_type,
 )
@@ -27,6 +28,7 @@ from mypy.types import (
 from spmd_mypy import codes, compat
 from spmd_mypy.config import Config
 from spmd_mypy.fullnames import GROUP, MESH_AXIS, PARAMETER, SHARD, SPMD_TYPE, TENSOR, TYPES
+from spmd_mypy.hooks.misspelled import instead, type_text
 from spmd_mypy.layout import KINDS, Layouts, axis_type, unknown_type
 from spmd_mypy.messages import parameter_message
 from spmd_mypy.rules.gradients import judge_parameter
@@ -141,8 +143,9 @@ class Annotations:
         if isinstance(kind, AnyType | PlaceholderType):
             return
         if not self._is_kind(kind):
-            shown = original.name if isinstance(original, UnboundType) else str(original)
-            self._fail(ctx, f"Tensor[...] takes types such as V[TP] or S[TP, 0], not {shown}")
+            self._fail(
+                ctx, f"Tensor[...] takes types such as V[TP] or S[TP, 0], not {self._shown(ctx, original, kind)}"
+            )
             return
         index = self._axis_index(ctx, kind)
         if index is None:
@@ -152,6 +155,21 @@ class Annotations:
             return
         if index not in self.config.size_one:
             slots[index] = self._with_axis(kind, index)
+
+    def _shown(self, ctx: AnalyzeTypeContext, original: Type, kind: ProperType) -> str:
+        """What stands where a type should, and what to write instead."""
+        if isinstance(original, UnboundType):
+            axis = isinstance(kind, Instance) and kind.type.has_base(MESH_AXIS)
+            name = original.name
+            return f"the axis alone: R[{name}], I[{name}], V[{name}], P[{name}] or S[{name}, 0]" if axis else name
+        if isinstance(original, UnionType):
+            return "a union: a tensor has one type per axis; for either write Tensor[V[TP]] | Tensor[R[TP]]"
+        if not isinstance(original, RawExpressionType) or original.literal_value is not None:
+            return str(original)
+        tree = compat.tree_of(ctx.api)
+        text = type_text(tree.path, original.line, original.column) if tree is not None else None
+        axis_name = self.config.axes[self.config.default_axis or 0].cls
+        return f"the value {text}: write {instead(text, axis_name)}" if text is not None else "an expression"
 
     @staticmethod
     def _is_kind(kind: ProperType) -> bool:
@@ -202,6 +220,8 @@ class Annotations:
                 self._fail(ctx, f"{shown} is not a mesh axis; the configured axes are {self.config.names()}")
                 return None
         else:
+            if isinstance(axis, LiteralType):
+                self._fail(ctx, f"{axis.value} is not a mesh axis; the axis stands first: S[TP, 0], say")
             return None
         if index is None:
             self._fail(ctx, f"axis {shown} is not configured; the configured axes are {self.config.names()} "

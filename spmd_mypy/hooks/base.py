@@ -33,7 +33,7 @@ class Workbench:
         self.options = options
         self.layouts = Layouts(config, lookup)
         self.boundaries = Boundaries(options, self.without_autograd, [axis.cls for axis in config.axes], self)
-        self.watcher = compat.Watcher(self.boundaries)
+        self.watcher = compat.Watcher(self.boundaries, self.boundaries.begin)
         self.grad_mode = GradMode()
         self.scopes = Scopes()
         self.api: Any = None  # of the hook that was called last
@@ -106,7 +106,8 @@ class Workbench:
         code = _BY_SHORT[code] if isinstance(code, str) else code
         self.failures += 1
         errors = compat.errors_of(api)
-        self.boundaries.failed(Failure(getattr(errors, "file", None), context.line, code, message, notes))
+        failure = Failure(getattr(errors, "file", None), context.line, code, message, notes, context.end_line)
+        self.boundaries.failed(failure)
         self.watcher.watch(errors)
         with compat.past_operator_trial(api, context):
             api.fail(message, context, code=code)

@@ -17,48 +17,24 @@ from mypy.options import Options
 from spmd_mypy import codes
 from spmd_mypy.hooks import nominal, overloads
 from spmd_mypy.hooks.acceptance import accepts, accepts_slot, pairs
+from spmd_mypy.hooks.complaints import code_for, compared, quoted_last
+from spmd_mypy.hooks.misspelled import Misspelled
+from spmd_mypy.hooks.said import Said
 from spmd_mypy.rules.conversions import conversions, redirected
 from spmd_mypy.rules.kinds import AxisType
-from spmd_mypy.source import lines_of, slice_of, text_between
-from spmd_mypy.spelling import Slot, Spelled, is_kind, parse, prettify, prettify_kinds
+from spmd_mypy.source import entry_value, lines_of, shortened, text_between
+from spmd_mypy.spelling import Slot, Spelled, is_kind, kind_of, prettify, prettify_kinds
 from spmd_mypy.unmarked import brought_about, unmark
 
-_CODES: Final[dict[str, ErrorCode]] = {
-    "arg-type": codes.ARG,
-    "call-overload": codes.ARG,
-    "type-var": codes.ARG,
-    "list-item": codes.ARG,
-    "dict-item": codes.ARG,
-    "return-value": codes.RETURN,
-    "assignment": codes.ASSIGN,
-    "typeddict-item": codes.ASSIGN,
-}
 # Frequent, and without a type in them; most are never shown.
 _NEVER_OURS: Final = frozenset({"explicit-override", "mutable-override", "import-untyped", "no-untyped-def"})
-_QUOTED: Final = re.compile(r'"([^"]*)"')
-# mypy's complaints about what a comprehension or a generator makes, for which it has no code of their own.
-_MADE: Final[dict[re.Pattern[str], ErrorCode]] = {
-    re.compile(r"(?:List|Set) comprehension has incompatible type \w+\[(.*)\]; expected \w+\[(.*)\]"): codes.ARG,
-    re.compile(r'(?:Key|Value) expression in .* has incompatible type "(.*)"; expected type "(.*)"'): codes.ARG,
-    re.compile(r'Generator has incompatible item type "(.*)"; expected "(.*)"'): codes.ARG,
-    re.compile(r'Incompatible types in "yield" \(actual type "(.*)", expected type "(.*)"\)'): codes.RETURN,
-}  # fmt: skip
+_FOREACH: Final = re.compile(r"\b_foreach_\w+\(")
 _PLAIN_TARGET: Final = re.compile(r"\s*(\w+)\s*=(?!=)")
 _CONTAINERS: Final = re.compile(r'has type "(ModuleList|ModuleDict|Sequential|ParameterList|ParameterDict)\[')
 _REDEFINE: Final = (
     'set "allow_redefinition = true" in the mypy configuration to let a name take a new type when it is re-assigned, '
     "or use a new name"
 )
-
-
-def _given(text: str) -> Spelled:
-    """A type as printed; of ``*pair`` and ``**named`` what each argument may be."""
-    spelled = parse(text.lstrip("*"))
-    if not text.startswith("*") or not spelled.args:
-        return spelled
-    elements = spelled.args if spelled.short == "tuple" else spelled.args[-1:]
-    elements = tuple(element for element in elements if element.name != "...")
-    return elements[0] if len(elements) == 1 else Spelled("|", elements)
 
 
 def _one_value(spelled: Spelled) -> Spelled:
@@ -90,6 +66,7 @@ class Failure(NamedTuple):
     code: ErrorCode
     message: str
     notes: tuple[str, ...]
+    end_line: int | None = None
 
 
 class Flow(Protocol):
@@ -127,23 +104,33 @@ class Boundaries:
         """
         self._flow = flow
         self._nominals = nominal.concerned(axes)
+        self._misspelled = Misspelled(axes)
+        self._kind = kind_of(axes)
         self._redefinition = bool(getattr(options, "allow_redefinition", False))
         self._without_autograd = without_autograd
         self._file = ""
         self._dropped: Any = None
         self._fine: set[tuple[str, str]] = set()  # complaints in words that were found to be none
         self._failed: Failure | None = None
+        self._last_failed: Failure | None = None
         self._overloaded: Any = None
+        self._said = Said()
+
+    def begin(self) -> None:
+        """mypy starts to record errors: what was said before is not said any more."""
+        self._file, self._dropped, self._overloaded, self._failed, self._last_failed = "", None, None, None, None
+        self._said.clear()
 
     def failed(self, failure: Failure) -> None:
         """Remember an error that a hook reports: while mypy tries overloads it is kept from being recorded."""
-        self._failed = failure
+        self._failed = self._last_failed = failure
 
     def __call__(self, file: str, error: Any) -> bool:
         if error.code is not None and error.code.code in _NEVER_OURS:
             return False
         if file != self._file:  # what was said of a line is not said of another file's
             self._file, self._dropped, self._overloaded = file, None, None
+            self._said.clear()
         try:
             if brought_about(file, error):
                 self._dropped = error
@@ -151,7 +138,11 @@ class Boundaries:
             error.message = unmark(error.message)
             if self._failed and (error.line, error.message) == (self._failed.line, self._failed.message):
                 self._failed = None  # recorded after all
-            return self._filter(file, error)
+            if self._filter(file, error):
+                return True
+            if self._said.again(error):
+                self._dropped = error
+            return self._dropped is error
         except Exception:  # a message of an unforeseen shape stays as mypy wrote it
             return False
 
@@ -159,13 +150,18 @@ class Boundaries:
         parent = getattr(error, "parent_error", None)
         if self._dropped is not None and (parent is self._dropped or self._explains(error)):
             return True
-        for step in (self._overload, self._nominal, self._type_variable, self._refilled, _shard_in_alias):
+        steps = (self._overload, self._foreach, self._nominal, self._type_variable, self._refilled, _shard_in_alias)
+        for step in (*steps, self._misspelled.keep):
             verdict = step(file, error)
             if verdict is not None:
                 return verdict
-        if "[tuple[" not in error.message and "[Any]" not in error.message:
-            return False
-        return self._layouts(file, error)
+        if "[tuple[" in error.message or "[Any]" in error.message:
+            verdict = self._layouts(file, error)
+            if verdict:
+                return True
+        if self._kind.search(error.message):
+            error.message = prettify_kinds(error.message)
+        return False
 
     def _overload(self, file: str, error: Any) -> bool | None:
         """A collective has overloads: where a hook's error failed them all, that error is what to say."""
@@ -208,6 +204,14 @@ class Boundaries:
             self._flow.refilled(error)
         return True
 
+    def _foreach(self, file: str, error: Any) -> bool | None:
+        """``torch._foreach_add_([x], [y])``: where a hook refuses the lists, mypy asks for numbers, too."""
+        failed = self._last_failed
+        if failed is None or failed.file != file or error.code is None or error.code.code != "list-item":
+            return None
+        within = failed.line <= error.line <= (failed.end_line or failed.line)
+        return True if within and _FOREACH.search(" ".join(lines_of(file)[failed.line - 1 : error.line])) else None
+
     @staticmethod
     def _type_variable(file: str, error: Any) -> bool | None:
         """A type variable for one axis that may not take this kind."""
@@ -225,12 +229,12 @@ class Boundaries:
         if error.message.startswith(overloads.NO_VARIANT):
             return self._no_variant(error)
         advice = ""
-        if types := _compared(error, code):
+        if types := compared(error, code):
             got, want = types
             if self._accepted(error, code, got, want):
                 self._dropped = error
                 return True
-            ours = _code(error, code)
+            ours = code_for(error, code)
             if ours is not None and accepts(got, want, layouts=False):
                 if code == "assignment" and self._redefinition and self._flow is not None and self._flow.follow(error):
                     self._dropped = error
@@ -255,7 +259,7 @@ class Boundaries:
         """Whether the rules have nothing against what mypy complains about."""
         if code == "assert-type":
             return _same(got, want)
-        if _code(error, code) is None:
+        if code_for(error, code) is None:
             return False
         if accepts(got, want):
             self._fine.add((code, error.message))
@@ -289,14 +293,14 @@ class Boundaries:
         have, need = difference
         assert have.kind is not None and need.kind is not None
         text = f"; on {have.axis} it is {have.kind}, declared {need.kind}"
-        name = slice_of(file, error.line, error.column, error.end_line, error.end_column) or "x"
-        name = name.removeprefix("yield ")
+        written = text_between(file, error.line, error.column, error.end_line, error.end_column) or "x"
+        written = entry_value(written) if code == "dict-item" else written.removeprefix("yield ")
+        name = shortened(written)
         whole = all(member.is_tensor for member in got.members)  # else the text is a tuple or list around it
         advice = None
         if code == "assignment" and self._redefinition and (variable := _assigned_again(file, error)):
             return f"{text}; {variable} keeps the type that it is declared with: give this value a name of its own"
         if whole:
-            written = text_between(file, error.line, error.column, error.end_line, error.end_column) or ""
             advice = redirected(written, have.kind, need.kind) or conversions(have.kind, need.kind, have.axis, name)
         if advice:
             text += f": {advice}"
@@ -307,51 +311,12 @@ class Boundaries:
         return text
 
 
-def _made(error: Any) -> tuple[re.Match[str], ErrorCode] | None:
-    """The types in a complaint about a comprehension, a generator or a yield, and the code that it gets."""
-    for pattern, code in _MADE.items():
-        if found := pattern.fullmatch(error.message):
-            return found, code
-    return None
-
-
-def _code(error: Any, code: str) -> ErrorCode | None:
-    """Our code for a complaint, None where it is not about what stands where something is declared."""
-    if code == "misc":
-        made = _made(error)
-        return None if made is None else made[1]
-    return _CODES.get(code)
-
-
-def _compared(error: Any, code: str) -> tuple[Spelled, Spelled] | None:
-    """What an error says was given and wanted; None where neither has a layout, so that it is no business of ours."""
-    if code == "misc" and error.severity == "error" and (made := _made(error)):
-        got, want = map(parse, made[0].groups())
-        return (got, want) if got.laid_out or want.laid_out else None
-    quoted = _QUOTED.findall(error.message)
-    if error.severity != "error" or len(quoted) < 2 or "[tuple[" not in error.message:
-        return None
-    # The complaint about a typed dict's constructor names the item between the two types, that about a dict's item
-    # the key's type before each.
-    between = code == "dict-item" or (code == "typeddict-item" and "TypedDict item" in error.message)
-    if len(quoted) < 2 + between or (code == "dict-item" and quoted[-4:-3] != quoted[-2:-1]):
-        return None
-    got, want = _given(quoted[-3 if between else -2]), parse(quoted[-1])
-    return (got, want) if got.laid_out or want.laid_out else None
-
-
 def _assigned_again(file: str, error: Any) -> str | None:
     """The name that is assigned to without a declaration on this line; its declaration stands elsewhere."""
     lines = lines_of(file)
     line = lines[error.line - 1] if 0 < error.line <= len(lines) else ""
     found = _PLAIN_TARGET.match(line)
     return found[1] if found else None
-
-
-def quoted_last(message: str) -> str:
-    """The last type that a message quotes."""
-    found = _QUOTED.findall(message)
-    return found[-1] if found else ""
 
 
 def _same(got: Spelled, want: Spelled) -> bool:

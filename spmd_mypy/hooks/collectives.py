@@ -148,16 +148,17 @@ class Collectives:
         foreign = index >= 0 and report_foreign(self.bench, ctx.api, ctx.context, op, operand, index)
         if index == UNKNOWN_AXIS or foreign or report_use(self.bench, ctx.api, ctx.context, [operand]):
             return self._with(ctx, [unknown_type()])
-        row = self._row(ctx, op, src, dst)
         if isinstance(x.type, UnionType):
             members = [get_proper_type(m) for m in x.type.relevant_items()]
             open_axes = self.layouts.open_axes(x.type)
         else:
             members, open_axes = [x.type], frozenset()
+        closed = index >= 0 and index not in open_axes
+        fits = [self._check(ctx, op, member, x, index, src, dst) if closed else True for member in members]
+        row = not all(fits) or self._row(ctx, op, src, dst, x, axis, index)
         results = []
-        for member in members:
-            fits = self._check(ctx, op, member, x, index, src, dst) if index >= 0 and index not in open_axes else True
-            after = self._after(member, index, dst, keeps) if row and fits and index >= 0 else None
+        for member, fitting in zip(members, fits, strict=True):
+            after = self._after(member, index, dst, keeps) if row and fitting and index >= 0 else None
             results.append(self._result(ctx, member, index, after))
         return make_simplified_union(results) if len(results) > 1 else results[0]
 
@@ -170,13 +171,25 @@ class Collectives:
         for name, defaults in (("src", table.DEFAULT_SRC), ("dst", table.DEFAULT_DST)):
             argument = given(ctx, name)
             if argument is not None:
-                ends.append(kind_value(ctx.api, argument))
+                ends.append(self._end(ctx, op, name, argument))
             else:
                 default = defaults.get(op)
                 ends.append(kinds.parse(default) if default is not None else None)
         return ends[0], ends[1]
 
-    def _row(self, ctx: FunctionContext, op: str, src: AxisType | None, dst: AxisType | None) -> bool:
+    def _end(self, ctx: FunctionContext, op: str, name: str, argument: Given) -> AxisType | None:
+        """What ``src=`` or ``dst=`` says; reports the class S, which is no value."""
+        cls = class_of(argument.type)
+        if cls is not None and cls.type.fullname == SHARD:
+            text = messages.shard_without_dim(op, name, self.bench.text(ctx.api, argument.expression, "S"))
+            self.bench.fail(ctx.api, argument.expression, codes.COLLECTIVE, text)
+            return None
+        return kind_value(ctx.api, argument)
+
+    def _row(
+        self, ctx: FunctionContext, op: str, src: AxisType | None, dst: AxisType | None, x: Given, axis: Given,
+        index: int,
+    ) -> bool:  # fmt: skip
         """Whether the table has the pair; reports it where not."""
         if src is None or dst is None or op in _ONE_WAY:
             return True
@@ -186,7 +199,10 @@ class Collectives:
         if isinstance(row, table.Transition):
             return True
         code = codes.SHARD if row.reason == "shard" else codes.COLLECTIVE
-        self.bench.fail(ctx.api, ctx.context, code, *messages.refused(op, row, src, dst))
+        layout = self.layouts.read(x.type)
+        actual = layout[index] if layout is not None and index >= 0 else None
+        names = (self.bench.text(ctx.api, argument.expression, "the tensor") for argument in (x, axis))
+        self.bench.fail(ctx.api, ctx.context, code, *messages.refused(op, row, (src, dst), actual or src, *names))
         return False
 
     # ---- the tensor

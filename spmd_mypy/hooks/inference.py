@@ -2,7 +2,8 @@
 
 ``def pick(x: T) -> T`` in ``t: Tensor = pick(y)``: mypy takes T from the arguments, unless what is declared is generic.
 Then it takes T from there, and reports an argument instead of an assignment.  The plugin makes torch's classes generic,
-so for a declared type without layout the hook takes the context away.  So it does for functions that give back layouts:
+so for a declared type without layout the hook takes the context away.  So it does for a function that hands on what it
+is given, of which the complaint is to be one of what stands there, and for functions that give back layouts:
 in ``F.gelu(norm(x))`` with ``def norm(x: Tensor[L]) -> Tensor[L]``, what gelu declares knows none.  Overloads that
 speak of layouts come along, so that where mypy finds none to fit it is known which module is being checked.
 """
@@ -14,13 +15,22 @@ from typing import Final, TypeAlias
 
 from mypy.nodes import Decorator, FuncBase
 from mypy.plugin import FunctionSigContext, MethodSigContext
-from mypy.types import AnyType, CallableType, FunctionLike, Instance, Overloaded, Type, TypeVarType, get_proper_type
+from mypy.types import (
+    AnyType,
+    CallableType,
+    FunctionLike,
+    Instance,
+    Overloaded,
+    Type,
+    TypeVarType,
+    get_proper_type,
+)
 
 from spmd_mypy import compat
 from spmd_mypy.fullnames import GENERIC_TENSORS, MODULE
 from spmd_mypy.hooks.containers import CONTAINERS
 from spmd_mypy.hooks.signatures import has_variables, mentions_layout
-from spmd_mypy.layout import Lookup
+from spmd_mypy.layout import Lookup, has_layout, is_tensor
 
 FunctionSigHook: TypeAlias = Callable[[FunctionSigContext], FunctionLike]
 # Generic without being written as one: ``type(module).__new__(...)``; modules are called by ``__call__``.
@@ -78,7 +88,8 @@ class Inference:
         """The signature as it is; the type declared for its place is forgotten if only the plugin made it generic."""
         if ctx.default_signature.variables:
             declared = compat.expected_type(ctx.api)
-            if _plain(declared) or (_gives_layout(ctx.default_signature) and not mentions_layout(declared)):
+            layout = _gives_layout(ctx.default_signature) and not mentions_layout(declared)
+            if _plain(declared) or layout or (_laid_out(declared) and _hands_on(ctx.default_signature)):
                 compat.forget_expected_type(ctx.api)
         return ctx.default_signature
 
@@ -86,6 +97,16 @@ class Inference:
 def _gives_layout(signature: CallableType) -> bool:
     """Whether a function gives back a tensor whose layout is one of its type variables."""
     return mentions_layout(signature.ret_type) and has_variables(signature.ret_type)
+
+
+def _hands_on(signature: CallableType) -> bool:
+    """Whether a function gives back what it is given, as ``copy.deepcopy``: then its argument says what that is."""
+    given = get_proper_type(signature.ret_type)
+    return isinstance(given, TypeVarType) and any(get_proper_type(t) == given for t in signature.arg_types)
+
+
+def _laid_out(declared: Type | None) -> bool:
+    return declared is not None and is_tensor(declared) and has_layout(declared)
 
 
 def _plain(declared: Type | None) -> bool:

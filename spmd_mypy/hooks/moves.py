@@ -30,8 +30,9 @@ class Moves(Collectives):
         argument = given(ctx, "dst")
         dst = kind_value(ctx.api, argument) if argument is not None else None
         if dst is not None and dst.letter not in ("R", "I"):
-            text, notes = messages.refused("broadcast", Refusal("dst", ("R", "I")), kinds.V, dst)
-            self.bench.fail(ctx.api, ctx.context, codes.COLLECTIVE, text, notes)
+            ends = kinds.V, dst
+            text, _ = messages.refused("broadcast", Refusal("dst", ("R", "I")), ends, kinds.V, "the tensor", "its axis")
+            self.bench.fail(ctx.api, ctx.context, codes.COLLECTIVE, text)
             dst = None
         return self.move(ctx, "broadcast", kinds.V, dst)
 

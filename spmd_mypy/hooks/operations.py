@@ -268,7 +268,7 @@ class Operations:
         for axis, (was, new) in enumerate(zip(old or (), layout, strict=False)):
             if not fits(was, without_gradient(new)):
                 site.operands[0] = replace(site.operands[0], expression=base)
-                self._fail(site, site.operands, Violation("inplace", axis, (0,)))
+                self._fail(site, site.operands, Violation("inplace", axis, (0,), new))
 
     def _partly_written(self, site: Site, base: Expression, layout: Layout) -> Layout:
         """The layout of a tensor after ``layout`` was written into a part of it."""

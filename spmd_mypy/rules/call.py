@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
-from spmd_mypy.rules.kinds import Layout
+from spmd_mypy.rules.kinds import AxisType, Layout
 
 
 class _Unknown:
@@ -81,12 +81,13 @@ class Violation:
     """A rule that a call breaks on one axis.
 
     ``reason`` is a key of ``reasons.REASONS``; ``axis`` indexes the layouts; ``culprits`` index
-    ``Call.arguments``, the operand to name first.
+    ``Call.arguments``, the operand to name first.  ``written`` is what a call in place would make of its target.
     """
 
     reason: str
     axis: int
     culprits: tuple[int, ...]
+    written: AxisType | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import Final
 
-from spmd_mypy.rules.collectives import DEFAULT_SRC, TRANSITIONS, Token, Transition, token, transition
+from spmd_mypy.rules.collectives import DEFAULT_SRC, TRANSITIONS, Token, Transition, same_dim, token, transition
 from spmd_mypy.rules.kinds import AxisType, parse
 
 # In this order: without data loss, the plain collective first, what needs expert_mode last.
@@ -16,6 +16,10 @@ _DEFAULT_SRC: Final = {op: parse(src) for op, src in DEFAULT_SRC.items()}
 
 _BACKWARD: Final[dict[tuple[str, Token, Token], str]] = {
     ("convert", "I", "R"): "nothing",
+    ("convert", "R", "I"): "nothing",
+    ("convert", "I", "P"): "keeps it on rank 0",
+    ("convert", "R", "V"): "keeps the own slice",
+    ("convert", "R", "S"): "keeps the own slice",
     ("convert", "R", "P"): "keeps it on rank 0",
     ("convert", "V", "P"): "keeps the own slice",
     ("convert", "S", "P"): "keeps the own slice",
@@ -72,6 +76,19 @@ def conversions(have: AxisType, need: AxisType, axis: str, name: str) -> str | N
         return found
     summed = f"all_reduce({name}, {axis}, src=P, dst={spell(need)})"
     return f"{summed} (backward: {backward_of(row)}) if it is a summand, {found} if it is a part"
+
+
+def moved(op: str, src: AxisType, kind: AxisType, dst: AxisType, axis: str, name: str) -> str | None:
+    """The call of ``op`` over an axis on which ``name`` is ``kind``; None where that is not what ``src`` says.
+
+    A shard is named by its dim, of which ``src=V`` says nothing.
+    """
+    row = transition(op, kind, dst) if op in _NAMED and not kind.constant else None
+    if not isinstance(row, Transition) or row.expert or row.src != token(kind) or kind.letter != src.letter:
+        return None
+    if src.dim is not None and (kind.dim is None or not same_dim(src.dim, kind.dim)):
+        return None
+    return f"{call_text(row, op, name, axis, kind, dst)} (backward: {backward_of(row)})"
 
 
 def call_of(text: str) -> tuple[str, dict[str | None, ast.expr]] | None:

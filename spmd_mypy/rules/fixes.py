@@ -12,29 +12,31 @@ from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 from spmd_mypy.rules.call import Argument, Call, Verdict, Violation
-from spmd_mypy.rules.collectives import TRANSITIONS, Token
-from spmd_mypy.rules.kinds import BY_LETTER, AxisType, Layout
+from spmd_mypy.rules.collectives import TRANSITIONS, Token, token
+from spmd_mypy.rules.kinds import AxisType, I, Layout, P, R, V, shard
 from spmd_mypy.rules.operations import judge
 
 Judge: TypeAlias = Callable[[Call], Verdict]
 
-# In the order in which they are offered.
-_CANDIDATES: Final[tuple[tuple[str, Token, Token], ...]] = (
-    ("all_reduce", "P", "R"),
-    ("all_reduce", "P", "I"),
-    ("convert", "I", "R"),
-    ("convert", "R", "P"),
-    ("convert", "I", "P"),
+# In the order in which they are offered, after a reduce_scatter to the shard of another operand.
+_CANDIDATES: Final[tuple[tuple[str, AxisType, AxisType], ...]] = (
+    ("all_reduce", P, R),
+    ("all_reduce", P, I),
+    ("convert", I, R),
+    ("convert", R, P),
+    ("convert", I, P),
 )
 
 # What the backward of a fix does, in words.
-_BACKWARD: Final = {
+_BACKWARD: Final[dict[tuple[str, Token, Token], str]] = {
+    ("reduce_scatter", "P", "S"): "all_gather",
     ("all_reduce", "P", "R"): "all_reduce",
     ("all_reduce", "P", "I"): "nothing",
     ("convert", "I", "R"): "all_reduce",
     ("convert", "R", "P"): "the gradient is kept on one rank, zero on the others",
     ("convert", "I", "P"): "nothing",
 }
+_REDUCTIONS: Final = frozenset({"all_reduce", "reduce_scatter"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +50,19 @@ class Fix:
     op: str
     arguments: tuple[int, ...]
     axis: int
-    src: Token
-    dst: Token
+    src: AxisType
+    dst: AxisType
     expert: bool
     backward: str
 
+    @property
+    def reduces(self) -> bool:
+        """Whether it ends a pending sum."""
+        return self.op in _REDUCTIONS
+
     def spell(self, operand: str, axis: str) -> str:
         """The call to write for an operand, given its source text and the axis's name."""
-        source = "" if self.op == "all_reduce" else f"src={self.src}, "
+        source = "" if self.reduces else f"src={self.src}, "
         expert = ", expert_mode=True" if self.expert else ""
         return f"{self.op}({operand}, {axis}, {source}dst={self.dst}{expert})"
 
@@ -94,15 +101,15 @@ def _keeps_the_rest(call: Call, fixed: Verdict, at: tuple[int, ...], axis: int, 
     return all(one in (other, None) or other in ("C", None) for one, other in zip(mine, theirs, strict=False))
 
 
-def _operands(call: Call, violation: Violation, src: Token, dst: Token, ask: Judge) -> Iterator[tuple[int, ...]]:
+def _operands(call: Call, violation: Violation, src: AxisType, dst: AxisType, ask: Judge) -> Iterator[tuple[int, ...]]:
     """Which operands of the type to wrap: the first culprit, another one, all of them together."""
     written = {at for at, _ in ask(call).mutations}
     of_type = [
         at
         for at, argument in enumerate(call.arguments)
         if (kind := _slot(argument, violation.axis)) is not None
-        and kind.letter == src
-        and (not kind.constant or (src, dst) == ("R", "P"))  # a constant is one of the summands where it is R
+        and kind.letter == src.letter
+        and (not kind.constant or (src, dst) == (R, P))  # a constant is one of the summands where it is R
         and at not in written
     ]
     of_type.sort(key=lambda at: violation.culprits.index(at) if at in violation.culprits else len(call.arguments) + at)
@@ -117,11 +124,9 @@ def addend(call: Call, at: int, axis: int, ask: Judge = judge) -> bool:
     kinds = [kind for index, one in enumerate(call.arguments) if index != at and (kind := _slot(one, axis)) is not None]
     if not any(kind.letter == "V" for kind in kinds):
         return False
-    summand = replace(call.arguments[at], layout=_put(call.arguments[at].layout, axis, BY_LETTER["P"]))
+    summand = replace(call.arguments[at], layout=_put(call.arguments[at].layout, axis, P))
     others = tuple(
-        argument
-        if _slot(argument, axis) is None
-        else replace(argument, layout=_put(argument.layout, axis, BY_LETTER["R"]))
+        argument if _slot(argument, axis) is None else replace(argument, layout=_put(argument.layout, axis, R))
         for argument in call.arguments
     )
     alone = ask(replace(call, arguments=(summand,)))
@@ -133,19 +138,66 @@ def _put(layout: Layout | None, axis: int, kind: AxisType) -> Layout | None:
     return None if layout is None else (*layout[:axis], kind, *layout[axis + 1 :])
 
 
+def _candidates(call: Call, axis: int) -> Iterator[tuple[str, AxisType, AxisType]]:
+    kinds = [kind for argument in call.arguments if (kind := _slot(argument, axis)) is not None]
+    for dim in dict.fromkeys(kind.dim for kind in kinds if kind.dim is not None):
+        yield "reduce_scatter", P, shard(dim)
+    yield from _CANDIDATES
+
+
+def _fits(call: Call, fixed: Verdict, at: tuple[int, ...], axis: int, dst: AxisType, ask: Judge) -> bool:
+    """Whether a call is as it should be once fixed; one operand's cut goes with another's where it stays one."""
+    if dst.dim is not None and {layout[axis] for layout in fixed.results} != {dst}:
+        return False
+    return _accepted(fixed, axis) and _keeps_the_rest(call, fixed, at, axis, ask)
+
+
 def suggest(call: Call, violation: Violation, ask: Judge = judge) -> list[Fix]:
     """What would make ``call`` acceptable on the violation's axis, best first; empty where nothing simple does.
 
     ``ask`` judges a call; for a project's own operation it knows that operation's row.
     """
     fixes = []
-    for op, src, dst in _CANDIDATES:
-        row = TRANSITIONS[op][src, dst]
+    axis = violation.axis
+    for op, src, dst in _candidates(call, axis):
+        pair = token(src), token(dst)
+        row = TRANSITIONS[op][pair]
         for at in _operands(call, violation, src, dst, ask):
-            fixed = ask(_retyped(call, at, violation.axis, BY_LETTER[dst]))
-            if _accepted(fixed, violation.axis) and _keeps_the_rest(call, fixed, at, violation.axis, ask):
-                constant = all(kind.constant for i in at if (kind := _slot(call.arguments[i], violation.axis)))
-                backward = "nothing" if constant else _BACKWARD[op, src, dst]
-                fixes.append(Fix(op, at, violation.axis, src, dst, row.expert, backward))
+            if _fits(call, ask(_retyped(call, at, axis, dst)), at, axis, dst, ask):
+                constant = all(kind.constant for i in at if (kind := _slot(call.arguments[i], axis)))
+                backward = "nothing" if constant else _BACKWARD[(op, *pair)]
+                fixes.append(Fix(op, at, axis, src, dst, row.expert, backward))
                 break
     return fixes
+
+
+def beside_part(call: Call, at: int, axis: int, ask: Judge = judge) -> int | None:
+    """An operand that differs by rank and may be a part, entry by entry, of what operand ``at`` sums."""
+    varying = [
+        index for index, one in enumerate(call.arguments) if index != at and (kind := _slot(one, axis)) and kind == V
+    ]
+    if not varying:
+        return None
+    cut = shard(0)
+    fixed = ask(_retyped(call, (at, *varying), axis, cut))
+    return varying[0] if _fits(call, fixed, (at, *varying), axis, cut, ask) else None
+
+
+def source(call: Call, violation: Violation, ask: Judge = judge) -> int | None:
+    """The one operand that would have to be what the target of a call in place is; None where it is not one."""
+    axis = violation.axis
+    target = _slot(call.arguments[violation.culprits[0]], axis)
+    if target is None:
+        return None
+    found = [
+        at
+        for at, argument in enumerate(call.arguments)
+        if at not in violation.culprits[:1] and _slot(argument, axis) not in (None, target)
+        if _accepted(ask(_retyped(call, (at,), axis, target)), axis) and not _selects(call, at, axis, ask)
+    ]
+    return found[0] if len(found) == 1 else None
+
+
+def _selects(call: Call, at: int, axis: int, ask: Judge) -> bool:
+    """Whether an operand is an index or a mask, of which there is no sum."""
+    return any(violation.reason == "index" for violation in ask(_retyped(call, (at,), axis, P)).violations)

@@ -245,8 +245,8 @@ class _Axis:
         self._randomness(rng)
         self.targets = {at: self._written(at) for at in plan.targets}
 
-    def _refuse(self, reason: str, culprits: tuple[int, ...]) -> None:
-        self.violations.append(Violation(reason, self.axis, culprits))
+    def _refuse(self, reason: str, culprits: tuple[int, ...], written: AxisType | None = None) -> None:
+        self.violations.append(Violation(reason, self.axis, culprits, written))
 
     def _evaluate(self) -> AxisType | None:
         try:
@@ -302,7 +302,7 @@ class _Axis:
         if fits(old, self.new):
             return old
         source = [other for other in range(len(self.call.arguments)) if other not in self.plan.targets]
-        self._refuse("inplace", (at, *source[:1]))
+        self._refuse("inplace", (at, *source[:1]), new)
         return old
 
     def result(self, at: int, word: str) -> AxisType | None:

@@ -1,9 +1,9 @@
 """Why a call is not accepted: one entry per kind of violation.
 
-``code`` is the error code without its ``spmd-``; ``clause`` the rule in one
-clause.  In a clause ``{op}`` is the operation, ``{first}`` and ``{second}`` the
-operands that the violation names, by their source text, and ``{axis}`` the axis;
-``{ops}`` is "the sum of" the operation's plural.
+``code`` is the error code without its ``spmd-``; ``clause`` the rule in one clause.  In a clause ``{op}`` is the
+operation, ``{base}`` that without the ``_`` of one in place, ``{ops}`` "the sum of" its plural; ``{first}`` and
+``{second}`` are the operands that the violation names, by their source text, and ``{axis}`` the axis; ``{kind}`` is the
+first operand's type, ``{written}`` what a call in place would make of it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ REASONS: Final[dict[str, Reason]] = {
         ("affine", "mix", "{first} is Partial on {axis} and {second} is not: {second} would be summed once per rank"),
         ("number", "partial", "{first} is Partial on {axis}: {second} would be summed once per rank"),
         ("nonlinear", "partial",
-         "{op} is nonlinear and {first} is Partial on {axis}: {op} of a pending sum is not {ops}"),
+         "{op} is nonlinear and {first} is Partial on {axis}: {base} of a pending sum is not {ops}"),
         ("product", "partial",
          "{first} and {second} are both Partial on {axis}: the product of two pending sums is not the sum of products"),
         ("divisor", "partial",
@@ -40,7 +40,8 @@ REASONS: Final[dict[str, Reason]] = {
         ("random", "partial",
          "{op} draws random numbers and {first} is Partial on {axis}: each rank would draw its own"),
         ("per_rank", "mix", "{op} draws other numbers on each rank of {axis}, where {first} is the same on all"),
-        ("inplace", "inplace", "{op} writes into {first}, which would not keep its type on {axis}"),
+        ("inplace", "inplace",
+         "{op} makes {first} {written} on {axis} in place, but {first} is {kind} there: others still see {kind}"),
         ("escape", "escape", "{op} reads {first}, which is Partial on {axis}: each rank sees its summand, not the sum"),
         ("loss", "loss", "backward starts at {first}, which is neither Invariant nor Partial on {axis}"),
         ("grad", "grad", "{first} is a parameter and Replicate on {axis}: its gradient is Partial and nothing sums it"),

@@ -7,15 +7,15 @@ from itertools import product
 import pytest
 
 from spmd_mypy.rules.call import Argument, Call
-from spmd_mypy.rules.fixes import suggest
+from spmd_mypy.rules.fixes import beside_part, source, suggest
 from spmd_mypy.rules.gradients import gradient, judge_loss, judge_parameter
-from spmd_mypy.rules.kinds import BY_LETTER, CONSTANT, I, P, R, V
+from spmd_mypy.rules.kinds import CONSTANT, I, P, R, V, parse
 from spmd_mypy.rules.operations import judge
 from spmd_mypy.rules.reasons import REASONS
 
 
 def call(op: str, *operands: tuple[str, str]) -> Call:
-    return Call(op, tuple(Argument(param, (BY_LETTER[letter],)) for param, letter in operands))
+    return Call(op, tuple(Argument(param, (parse(kind),)) for param, kind in operands))
 
 
 def spelled(op: str, *operands: tuple[str, str]) -> list[str]:
@@ -43,22 +43,65 @@ def spelled(op: str, *operands: tuple[str, str]) -> list[str]:
         ("Tensor.add_", (("self", "P"), ("other", "R")), ["convert(y, TP, src=R, dst=P)"]),
         ("Tensor.add_", (("self", "R"), ("other", "V")), []),
         ("Tensor.item", (("self", "P"),), ["all_reduce(x, TP, dst=R)", "all_reduce(x, TP, dst=I)"]),
+        # A cut that the operation keeps is what the sum has to be cut to; it may broadcast, though.
+        (
+            "torch.add",
+            (("input", "P"), ("other", "S(0)")),
+            ["reduce_scatter(x, TP, dst=S(0))", "all_reduce(x, TP, dst=R)"],
+        ),
+        (
+            "Tensor.__iadd__",
+            (("self", "S(-1)"), ("other", "P")),
+            ["reduce_scatter(y, TP, dst=S(-1))", "all_reduce(y, TP, dst=R)"],
+        ),
+        (
+            "Tensor.copy_",
+            (("self", "S(1)"), ("src", "P")),
+            ["reduce_scatter(y, TP, dst=S(1))", "all_reduce(y, TP, dst=R)"],
+        ),
+        ("torch.matmul", (("input", "P"), ("other", "S(1)")), ["all_reduce(x, TP, dst=R)"]),
     ],
 )
 def test_suggestions(op: str, operands: tuple[tuple[str, str], ...], expected: list[str]) -> None:
     assert spelled(op, *operands) == expected
 
 
-@pytest.mark.parametrize("op", ["torch.add", "torch.mul", "torch.div", "torch.maximum", "torch.where"])
+@pytest.mark.parametrize("op", ["torch.add", "torch.mul", "torch.div", "torch.maximum", "torch.where", "torch.matmul"])
 def test_every_suggestion_is_accepted(op: str) -> None:
     names = ("condition", "input", "other") if op == "torch.where" else ("input", "other")
-    for letters in product("RIVP", repeat=len(names)):
-        asked = call(op, *zip(names, letters, strict=True))
+    for kinds in product(("R", "I", "V", "P", "S(0)", "S(1)"), repeat=len(names)):
+        asked = call(op, *zip(names, kinds, strict=True))
         for violation in judge(asked).violations:
             for fix in suggest(asked, violation):
-                changed = [fix.dst if at in fix.arguments else letter for at, letter in enumerate(letters)]
-                assert not judge(call(op, *zip(names, changed, strict=True))).violations, (letters, fix)
+                changed = [str(fix.dst) if at in fix.arguments else kind for at, kind in enumerate(kinds)]
+                assert not judge(call(op, *zip(names, changed, strict=True))).violations, (kinds, fix)
                 assert fix.backward
+
+
+def test_what_varies_may_be_a_part_only_where_the_operation_keeps_it_one() -> None:
+    assert beside_part(call("torch.add", ("input", "P"), ("other", "V")), 0, 0) == 1
+    assert beside_part(call("torch.matmul", ("input", "P"), ("other", "V")), 0, 0) is None
+    assert beside_part(call("torch.add", ("input", "P"), ("other", "S(0)")), 0, 0) is None
+
+
+@pytest.mark.parametrize(
+    ("op", "operands", "at", "written"),
+    [
+        ("Tensor.copy_", (("self", "R"), ("src", "V")), 1, "V"),
+        ("Tensor.add_", (("self", "R"), ("other", "V")), 1, "V"),
+        ("Tensor.addcmul_", (("self", "R"), ("tensor1", "V"), ("tensor2", "V")), None, "V"),
+        ("Tensor.masked_fill_", (("self", "R"), ("mask", "V")), None, "V"),  # there is no sum of a mask
+        ("torch.mul", (("input", "R"), ("other", "V"), ("out", "I")), None, "V"),
+    ],
+)
+def test_what_a_write_in_place_would_need(
+    op: str, operands: tuple[tuple[str, str], ...], at: int | None, written: str
+) -> None:
+    asked = call(op, *operands)
+    (violation,) = judge(asked).violations
+    assert violation.reason == "inplace"
+    assert violation.written == parse(written)
+    assert source(asked, violation) == at
 
 
 def test_a_suggestion_looks_at_its_own_axis() -> None:
