@@ -12,6 +12,7 @@ from spmd_runtime.eager import sum_in_place
 from spmd_runtime.pending import Pending
 from spmd_runtime.plan import Plan, is_plain
 from spmd_runtime.request import Call
+from spmd_runtime.rows import no_tensor
 
 
 class _Late(torch.autograd.Function):
@@ -42,7 +43,10 @@ def begin(plan: Call, x: Tensor) -> Pending[Tensor]:
     """Start ``plan`` on ``x``; autograd sees it as of the ``wait()``, under the gradient mode of now."""
     if not isinstance(plan, Plan):  # under Dynamo
         return plan.begin(x)  # type: ignore[attr-defined,no-any-return]  # a compiled.Compiled, not imported here
-    differentiable = x.requires_grad and torch.is_grad_enabled()
+    try:
+        differentiable = x.requires_grad and torch.is_grad_enabled()
+    except AttributeError:
+        raise no_tensor(plan, x) from None
     if differentiable and plan.careful:
         plan.refuse_silent_low_precision(x)
     if torch.compiler.is_compiling() or not is_plain(x):
@@ -102,7 +106,11 @@ def in_place(plan: Call, x: Tensor, plain: bool) -> Tensor:
         raise ValueError("all_reduce: inplace=True goes with neither op_dtype, out_dtype nor async_op")
     if not isinstance(plan, Plan):  # under Dynamo
         return plan.in_place(x)  # type: ignore[attr-defined,no-any-return]  # a compiled.Compiled, not imported here
-    if not (x.requires_grad and torch.is_grad_enabled()):
+    try:
+        differentiable = x.requires_grad and torch.is_grad_enabled()
+    except AttributeError:
+        raise no_tensor(plan, x) from None
+    if not differentiable:
         return _write(plan, x)
     if plan.careful:
         plan.refuse_silent_low_precision(x)

@@ -164,6 +164,11 @@ def use_mesh(*meshes: DeviceMesh) -> Binding:
     """
     groups: list[tuple[str, dist.ProcessGroup]] = []
     for mesh in meshes:
+        if not isinstance(mesh, DeviceMesh):
+            raise TypeError(
+                f"use_mesh takes DeviceMesh objects, as init_device_mesh makes them, not {mesh!r}; "
+                "bind(axis, group) binds one axis to a process group"
+            )
         if mesh.mesh_dim_names is None:
             raise ValueError("use_mesh: the mesh's dims have no names; give mesh_dim_names= to init_device_mesh")
         if mesh.get_coordinate() is None:

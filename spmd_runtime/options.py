@@ -58,16 +58,25 @@ def frozen(options: Mapping[str, object] | None) -> Dtypes | None:
     """
     if options is None:
         return None
+    if type(options) is not dict and not isinstance(options, Mapping):
+        raise TypeError(f"backward_options is a dict, {{'op_dtype': torch.float32}}, say, not {options!r}")
     if unknown := [key for key in options if key not in _KEYS]:
         raise ValueError(f"backward_options: unknown {', '.join(map(repr, unknown))}; known are {', '.join(_KEYS)}")
     nested = options.get("backward_options")
     if nested is not None and not isinstance(nested, Mapping):
         raise TypeError(f"backward_options of backward_options is a dict, not {nested!r}")
-    return Dtypes(_dtype(options, "op_dtype"), _dtype(options, "out_dtype"), None if nested is None else frozen(nested))
+    op, out = (checked(options.get(key), f"backward_options[{key!r}]") for key in ("op_dtype", "out_dtype"))
+    return Dtypes(op, out, None if nested is None else frozen(nested))
 
 
-def _dtype(options: Mapping[str, object], key: str) -> torch.dtype | None:
-    value = options.get(key)
+# As they are called elsewhere.
+_ALIASES: Final = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32", "half": "float16", "float": "float32"}
+
+
+def checked(value: object, what: str) -> torch.dtype | None:
+    """``value`` if it is a dtype or None; raises TypeError, naming the argument ``what``, for anything else."""
     if value is None or isinstance(value, torch.dtype):
         return value
-    raise TypeError(f"backward_options[{key!r}] is a torch.dtype, not {value!r}")
+    name = _ALIASES.get(value, value) if isinstance(value, str) else ""
+    meant = f": write torch.{name}" if isinstance(getattr(torch, name or "-", None), torch.dtype) else ""
+    raise TypeError(f"{what} is a torch.dtype, not {value!r}{meant}")

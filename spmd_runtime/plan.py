@@ -294,6 +294,8 @@ def special(plan: Plan, x: Tensor) -> Tensor:
     """Carry ``plan`` out where ``x`` is no ordinary tensor in eager mode."""
     if torch.compiler.is_compiling():
         return _trace(plan, x)
+    if not hasattr(x, "requires_grad"):
+        raise rows.no_tensor(plan, x)
     if _transforms():
         return Transformed.apply(x, plan)  # type: ignore[no-any-return,no-untyped-call]
     if hasattr(x, "placements"):

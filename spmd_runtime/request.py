@@ -10,8 +10,8 @@ from torch import Tensor
 
 from spmd_mypy.rules.kinds import AxisType
 from spmd_runtime.geometry import Geometry
-from spmd_runtime.mesh import lookup, on_change
-from spmd_runtime.options import Dtypes
+from spmd_runtime.mesh import axis_name, lookup, on_change
+from spmd_runtime.options import Dtypes, checked
 from spmd_runtime.plan import Plan
 from spmd_runtime.rows import find_row, kind
 
@@ -57,7 +57,11 @@ def find(*key: Any) -> Call:
         from spmd_runtime import compiled  # noqa: PLC0415  # takes long to import
 
         return compiled.find(key)
-    plan = _plans.get(key)
+    try:
+        plan = _plans.get(key)
+    except TypeError:  # something that has no hash
+        axis_name(key[1])
+        raise
     if plan is None or plan.bound.world is not dist.GroupMember.WORLD:
         plan = make(Request(*key))
         if plan.geometry.sizes is None and plan.geometry.join_sizes is None:  # those change from step to step
@@ -75,7 +79,9 @@ def make(request: Request) -> Plan:
         geometry = _exchange(request, src, dst)
     else:
         geometry = _parts(request, dst if row.dst in ("V", "S") else src)
-    dtypes = Dtypes(request.op_dtype, request.out_dtype, request.backward)
+    dtypes = Dtypes(
+        checked(request.op_dtype, f"{op}: op_dtype"), checked(request.out_dtype, f"{op}: out_dtype"), request.backward
+    )
     return Plan(row, bound, geometry, dtypes, careful=request.careful)
 
 

@@ -41,6 +41,8 @@ _LOCAL: Final[dict[tuple[str, str], str]] = {
 
 REDUCING: Final = frozenset({"all_reduce", "reduce_scatter", "reduce"})
 
+_SHOWN: Final = 60  # characters of a value in a message
+
 # Without its cache, which Dynamo warns of; plans are kept as it is.
 _transition: Final = getattr(table.transition, "__wrapped__", table.transition)
 
@@ -79,9 +81,23 @@ def kind(value: Kind, what: str) -> AxisType:
 
 def definite(src: Kind, dst: Kind, x: torch.Tensor) -> tuple[Kind, Kind]:
     """Two shards with their dims counted from the front, so that S(-1) of a matrix is seen to be S(1)."""
-    if isinstance(src, Shard) and isinstance(dst, Shard) and x.dim():
-        return Shard(src.dim % x.dim()), Shard(dst.dim % x.dim())
+    if isinstance(src, Shard) and isinstance(dst, Shard):
+        try:
+            dims = x.dim()
+        except AttributeError:
+            raise no_tensor("a collective", x) from None
+        return (Shard(src.dim % dims), Shard(dst.dim % dims)) if dims else (src, dst)
     return src, dst
+
+
+def no_tensor(call: object, x: object) -> TypeError:
+    """The error for what stands in the place of a tensor."""
+    plain = isinstance(x, (int, float, complex, str)) or x is None
+    given = repr(x) if plain and len(repr(x)) <= _SHOWN else f"a {type(x).__name__}"
+    hint = "; torch.from_numpy makes one of it" if type(x).__module__ == "numpy" else ""
+    if isinstance(x, (list, tuple)):
+        hint = "; there are forms for several at once, such as all_reduce_coalesced"
+    return TypeError(f"{call} takes a tensor, not {given}{hint}")
 
 
 def find_row(op: str, src: AxisType, dst: AxisType, *, expert: bool, axis: str) -> Transition:
@@ -105,9 +121,19 @@ def _refused(op: str, src: AxisType, dst: AxisType, axis: str, refusal: Refusal)
     if refusal.reason == "shard":
         return f"{call}: another shard dim takes communication; use all_to_all or redistribute"
     choices = " or ".join("S(i)" if token == "S" else token for token in refusal.choices) or "nothing"
+    way = _way(src, dst, axis)
     if op in ("convert", "shard") and src.letter == "P":
-        return f"{call}: a pending sum ends by a reduction: all_reduce (dst R or I), reduce_scatter (dst V or S(i))"
+        reductions = "all_reduce (dst R or I), reduce_scatter (dst V or S(i))"
+        return f"{call}: a pending sum ends by a reduction: {reductions}{way}"
     if op == "all_reduce" and refusal.reason == "src" and src.letter in "RI":
-        return f"{call}: the ranks hold one value already, not summands; src must be {choices}"
+        return f"{call}: the ranks hold one value already, not summands; src must be {choices}{way}"
     value = src if refusal.reason == "src" else dst
-    return f"{call}: {refusal.reason} must be {choices}, not {value}"
+    return f"{call}: {refusal.reason} must be {choices}, not {value}{way}"
+
+
+def _way(src: AxisType, dst: AxisType, axis: str) -> str:
+    """What leads from ``src`` to ``dst``, as the end of a message; empty where nothing does."""
+    from spmd_mypy.rules.conversions import conversions  # noqa: PLC0415  # only where an error is made
+
+    found = conversions(src, dst, repr(axis), "x") if src != dst else None
+    return f"; to get from {src} to {dst}: {found}" if found else ""

@@ -17,7 +17,7 @@ from spmd_runtime import DP, TP, I, P, R, S, V, debug
 from tests.runtime import simulated
 from tests.runtime.gloo import RanksFailed, run
 
-Call = Callable[[torch.Tensor, Any], torch.Tensor]
+Call = Callable[[Any, Any], object]
 X = torch.ones(3, 4)
 
 REFUSED: list[tuple[Call, type[Exception], str]] = [
@@ -53,6 +53,26 @@ REFUSED: list[tuple[Call, type[Exception], str]] = [
      "inplace=True goes with"),
     (lambda x, g: spmd.all_reduce(x.to("meta"), "nowhere", dst=R), LookupError,
      "axis 'nowhere' is bound to no process group"),
+    # What leads there instead.
+    (lambda x, g: spmd.convert(x, g, src=V, dst=R), ValueError,
+     r"dst must be V or S\(i\), not R; .*all_reduce\(x, .*if it is a summand, all_gather\(x, .*if it is a part"),
+    (lambda x, g: spmd.convert(x, g, src=S(1), dst=I), ValueError,
+     r"to get from S\(1\) to I: all_gather\(x, .*, src=S\(1\), dst=I\)"),
+    (lambda x, g: spmd.all_gather(x, g, src=P, dst=R), ValueError, r"to get from P to R: all_reduce\(x, .*, dst=R\)"),
+    # What is no tensor, no dtype, no axis.
+    (lambda x, g: spmd.all_reduce(3.0, g, dst=R), TypeError, "all_reduce.*takes a tensor, not 3.0$"),
+    (lambda x, g: spmd.all_reduce([x], g, dst=R), TypeError, "takes a tensor, not a list; .*all_reduce_coalesced"),
+    (lambda x, g: spmd.all_gather(None, g, dst=R), TypeError, "all_gather.*takes a tensor, not None"),
+    (lambda x, g: spmd.convert(x.numpy(), g, src=R, dst=V), TypeError, "convert.*not a ndarray; torch.from_numpy"),
+    (lambda x, g: spmd.redistribute(2, g, src=S(0), dst=S(1)), TypeError, "takes a tensor, not 2"),
+    (lambda x, g: spmd.all_reduce(2, g, dst=R, async_op=True), TypeError, "all_reduce.*takes a tensor, not 2"),
+    (lambda x, g: spmd.all_reduce(2, g, dst=R, inplace=True), TypeError, "all_reduce.*takes a tensor, not 2"),
+    (lambda x, g: spmd.all_reduce(x, g, dst=R, out_dtype="bf16"), TypeError,
+     "all_reduce: out_dtype is a torch.dtype, not 'bf16': write torch.bfloat16"),
+    (lambda x, g: spmd.all_reduce(x, g, dst=R, op_dtype="float32"), TypeError, "op_dtype.*write torch.float32"),
+    (lambda x, g: spmd.all_reduce(x, g, dst=R, backward_options="bf16"), TypeError, "backward_options is a dict"),
+    (lambda x, g: spmd.all_reduce(x, [TP], dst=R), TypeError, "an axis is a MeshAxis class, .*; got \\["),
+    (lambda x, g: spmd.use_mesh("tp"), TypeError, "use_mesh takes DeviceMesh objects.*not 'tp'; bind"),
 ]  # fmt: skip
 
 
