@@ -62,6 +62,13 @@ def on_page_markdown(markdown: str, page: Page, **kwargs: Any) -> str:
     return _TABLE.sub(lambda match: _collectives(expert=match["what"] == "expert_mode"), markdown)
 
 
+def on_page_content(html: str, **kwargs: Any) -> str:
+    """Drop the roles of docstrings (``:func:``); keep short code in one line: ``--strict``, ``S[TP, 0]``."""
+    del kwargs
+    html = re.sub(r":(?:func|class|mod|meth):(<code>)", r"\1", html)
+    return re.sub(r"<code>([^<>\s]{1,28}|[^<>]{1,14})</code>", r'<code class="spmd-short">\1</code>', html)
+
+
 def _first_paragraph(markdown: str) -> str:
     """The first paragraph below the heading as plain text, at most two sentences of it."""
     text = next(p for p in markdown.split("\n\n") if p.strip() and not p.startswith(("#", "<!--")))
