@@ -110,6 +110,77 @@ def test_what_follows_an_error_is_said_to(spmd: Commands) -> None:
     assert row["causes"] == [{"line": 6, "text": "an error is reported here: what follows is unknown", "count": 3}]
 
 
+LOOPS = """\
+from typing import Any
+
+import torch
+import torch.nn as nn
+
+from spmd_runtime import CP, DP, TP, R, Tensor
+
+X = Tensor[R[DP], R[CP], R[TP]]
+
+
+def fresh(x: X, n: int) -> None:
+    out = x
+    while n:
+        out = torch.empty_like(out)
+        out = out + x
+
+
+def fresh_before(x: X, n: int) -> torch.Tensor:
+    out = torch.empty_like(x)
+    for _ in range(n):
+        y = out * 2
+        out = y + x
+    return out
+
+
+def undeclared(ts: list[torch.Tensor], x: X) -> None:
+    acc = x
+    for t in ts:
+        acc = acc + t
+
+
+def of_modules(layers: list[nn.Module], x: X) -> None:
+    for layer in layers:
+        x = layer(x)
+
+
+def held(x: X, state: Any) -> None:
+    a, b = state["h"].chunk(2)
+    pair = (torch.cat([x, a]), x)
+    total = pair[0] * 2
+
+
+class Block(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.up = nn.Linear(4, 4)
+        self.scale = nn.Parameter(torch.rand(4))
+
+    def forward(self, x: X) -> None:
+        h, rest = self.up(x).chunk(2)
+        y = x * self.scale
+"""
+
+
+def test_causes_in_loops_containers_and_modules(spmd: Commands) -> None:
+    """Each unknown type is put down to the place where it began, not to one on the way."""
+    spmd.write(model__py=LOOPS)
+    (file,) = json.loads(spmd("coverage", "model.py", "--output-format", "json").out)["files"]
+    assert {(c["line"], c["text"]) for c in file["causes"]} == {
+        (14, "torch.empty_like() gives a tensor of unknown type"),
+        (19, "torch.empty_like() gives a tensor of unknown type"),
+        (26, "parameter ts of undeclared is declared without its type"),
+        (34, "layer() gives Any"),
+        (37, "parameter state of held is Any"),
+        (47, "torch.rand() gives a tensor of unknown type"),
+        (47, "Block.scale is declared without its type"),
+        (50, "Linear.weight is declared without its type"),
+    }
+
+
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [

@@ -15,7 +15,7 @@ from spmd_mypy.cli import findings, settings
 from spmd_mypy.cli.coverage.causes import Cause, Causes
 from spmd_mypy.cli.coverage.collect import Collected, CollectError, collect
 from spmd_mypy.cli.coverage.walk import File
-from spmd_mypy.cli.terminal import Progress, colours, fail
+from spmd_mypy.cli.terminal import Progress, colours, echo, fail
 from spmd_mypy.config import ConfigError, load
 
 _SHOWN_CAUSES: Final = 3
@@ -60,11 +60,11 @@ def run(arguments: Sequence[str], *, fail_under: float | None, axis: str | None,
 def _settings(arguments: Sequence[str]) -> settings.Settings:
     try:
         found = settings.read(arguments)
-        if not found.sources:  # neither the command line nor the configuration names anything to check
-            found = settings.read([*arguments, "."], targets=True)
     except settings.SettingsError as error:
-        click.echo(str(error), err=True)
-        raise SystemExit(2) from None
+        click.echo(str(error), err=error.status != 0)
+        raise SystemExit(error.status) from None
+    if not found.sources:
+        fail("there is nothing to count here: no Python file", "name a file or a folder")
     for question in findings.FATAL:
         for finding in question(found):
             if finding.level == "problem":
@@ -121,7 +121,7 @@ def _show(rows: Sequence[Row], axes: Sequence[str], why: bool) -> None:
         if coloured and row.total:
             percent = click.style(percent, fg="green" if row.typed == row.total else "yellow" if row.typed else "red")
         per_axis = "".join(f"{share(n, row.total):6.1f} %" if row.total else f"{'-':>8}" for n in row.per_axis)
-        click.echo(f"{row.path:{width}}  {row.total:7}  {row.typed:5}{percent}{per_axis}")
+        echo(f"{row.path:{width}}  {row.total:7}  {row.typed:5}{percent}{per_axis}")
         _show_causes(row, why)
 
 

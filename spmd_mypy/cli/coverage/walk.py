@@ -69,6 +69,7 @@ class File:
     """
 
     path: str
+    module: str = ""
     expressions: list[Expression] = field(default_factory=list)
     statements: set[Expression] = field(default_factory=set)
     seen: list[Seen] = field(default_factory=list)
@@ -80,7 +81,7 @@ class File:
 
 def walk(tree: MypyFile, *, check_untyped: bool) -> File:
     """Collect a module; functions without annotations are left out unless ``check_untyped``."""
-    file = File(tree.path)
+    file = File(tree.path, tree.fullname)
     todo: list[Any] = [tree]
     while todo:
         node = todo.pop()
