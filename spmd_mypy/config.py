@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -192,10 +193,18 @@ def _reduced(table: _Table, axes: tuple[Axis, ...]) -> frozenset[int]:
     return frozenset(_index(table, "grad_reduced", name, axes) for name in names if name not in absent)
 
 
+def _dotted(table: _Table, name: str) -> str:
+    """``name``, which must be a dotted path; TOML takes an unquoted one for tables within tables."""
+    if "." in name and all(part.isidentifier() for part in name.split(".")):
+        return name
+    hint = f'"{name}.NAME" = ..., with the quotation marks' if name.isidentifier() else f"not {name!r}"
+    raise table.error(name, f"expected the dotted path of a function or method, {hint}")
+
+
 def _groups(table: _Table, axes: tuple[Axis, ...]) -> dict[str, int]:
     groups = table.table("groups")
     found: dict[str, int] = {}
-    for name in groups.items:
+    for name in map(partial(_dotted, groups), groups.items):
         text = groups.get(name, "", lambda v: isinstance(v, str), "an axis name")
         found[name] = _index(groups, name, text, axes)
     return found
@@ -206,7 +215,7 @@ def _rules(table: _Table) -> dict[str, Mapping[str, Any]]:
 
     rules = table.table("rules")
     found: dict[str, Mapping[str, Any]] = {}
-    for name in rules.items:
+    for name in map(partial(_dotted, rules), rules.items):
         row = rules.get(name, {}, lambda v: isinstance(v, dict), 'a table such as { nonlinear = ["x"] }')
         try:
             ops.custom(name, row)

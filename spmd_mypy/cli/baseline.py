@@ -11,14 +11,15 @@ import os
 import re
 import tempfile
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from spmd_mypy.cli.diagnostics import Diagnostic, Report, excerpt, scope
 
 VERSION: Final = 1
+_ANEW: Final = "restore it from version control, or delete it and run again to write a new one"
 
 
 class BaselineError(Exception):
@@ -26,7 +27,7 @@ class BaselineError(Exception):
 
 
 class Entry(NamedTuple):
-    """What an error is known by."""
+    """What an error is known by; the file is relative to the baseline's folder."""
 
     file: str
     scope: str
@@ -44,9 +45,78 @@ class Outcome:
     mended: int
 
 
-def entry(d: Diagnostic) -> Entry:
-    """The entry for an error."""
-    return Entry(d.file.replace(os.sep, "/"), scope(d), d.code or "", d.message, _compact(excerpt(d)))
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """A baseline's file, and its entries with the number of errors that each forgives."""
+
+    path: Path
+    entries: Counter[Entry] = field(default_factory=Counter)
+
+    @property
+    def size(self) -> int:
+        """How many errors it forgives."""
+        return sum(self.entries.values())
+
+    @classmethod
+    def read(cls, path: Path) -> Baseline:
+        """The baseline in a file; raises BaselineError."""
+        return cls(path, _entries(path))
+
+    def entry(self, d: Diagnostic) -> Entry:
+        """The entry for an error."""
+        file = os.path.abspath(d.file)
+        with suppress(ValueError):  # another drive
+            file = os.path.relpath(file, self.path.absolute().parent)
+        return Entry(file.replace(os.sep, "/"), scope(d), d.code or "", d.message, _compact(excerpt(d)))
+
+    def _is_settled(self, entry: Entry, checked: frozenset[str]) -> bool:
+        """Whether a run over the ``checked`` files, by absolute path, had to find the error if there still is one."""
+        file = os.path.normpath(self.path.absolute().parent / entry.file)
+        return file in checked or not os.path.exists(file)
+
+    def forgive(self, report: Report, checked: frozenset[str]) -> Outcome:
+        """Take the known errors out of a report.
+
+        A run that could not finish (status 2) keeps its status; otherwise the status is 1 where an error is left.
+        """
+        left = Counter(self.entries)
+        kept: list[Diagnostic] = []
+        for d in report.diagnostics:
+            key = self.entry(d)
+            if d.is_error and left[key] > 0:
+                left[key] -= 1
+            else:
+                kept.append(d)
+        status = report.status
+        if status == 1 and not any(d.is_error for d in kept):
+            status = 0
+        mended = sum(n for entry, n in left.items() if n and self._is_settled(entry, checked))
+        forgiven = len(report.diagnostics) - len(kept)
+        return Outcome(replace(report, diagnostics=tuple(kept), status=status), forgiven, mended)
+
+    def update(self, report: Report, checked: frozenset[str]) -> Baseline:
+        """Write the report's errors, and keep the entries of files that were not checked."""
+        found = Counter(self.entry(d) for d in report.errors)
+        files = {entry.file for entry in found}
+        for entry, n in self.entries.items():
+            if entry.file not in files and not self._is_settled(entry, checked):
+                found[entry] = n
+        new = Baseline(self.path, found)
+        new.write()
+        return new
+
+    def write(self) -> None:
+        """Write the entries, sorted, so that the file's differences are readable, in one step."""
+        rows = [{**e._asdict(), **({"count": n} if n > 1 else {})} for e, n in sorted(self.entries.items())]
+        text = json.dumps({"version": VERSION, "errors": rows}, indent=1, ensure_ascii=False) + "\n"
+        path = self.path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(
+            "w", dir=path.parent, prefix=f".{path.name}.", encoding="utf-8", errors="replace", delete=False
+        ) as new:
+            new.write(text)
+        os.chmod(new.name, 0o644)
+        os.replace(new.name, path)
 
 
 def _compact(text: str) -> str:
@@ -54,60 +124,27 @@ def _compact(text: str) -> str:
     return re.sub(r",(?=[)\]}])", "", re.sub(r"\s*([^\w\s])\s*", r"\1", text))
 
 
-def write(path: Path, diagnostics: Iterable[Diagnostic]) -> int:
-    """Write the errors' entries, sorted, so that the file's differences are readable; returns the number of errors."""
-    counts = Counter(entry(d) for d in diagnostics if d.is_error)
-    rows = [{**e._asdict(), **({"count": n} if n > 1 else {})} for e, n in sorted(counts.items())]
-    text = json.dumps({"version": VERSION, "errors": rows}, indent=1, ensure_ascii=False) + "\n"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(
-        "w", dir=path.parent, prefix=f".{path.name}.", encoding="utf-8", delete=False
-    ) as new:
-        new.write(text)
-    os.chmod(new.name, 0o644)
-    os.replace(new.name, path)
-    return sum(counts.values())
+# ---- the file
 
 
-def read(path: Path) -> Counter[Entry]:
-    """The entries of a baseline file and how many errors each forgives; raises BaselineError."""
+def _entries(path: Path) -> Counter[Entry]:
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise BaselineError(f"{path}: {error}") from None
-    except json.JSONDecodeError as error:
-        raise BaselineError(f"{path} is no baseline ({error}); delete it and run again to write a new one") from None
+    except OSError as error:
+        raise BaselineError(f"cannot read the baseline {path}: {error.strerror or error}") from None
+    except ValueError as error:
+        raise BaselineError(f"{path} is no baseline ({error}); {_ANEW}") from None
     version = data.get("version") if isinstance(data, dict) else None
     if version != VERSION:
-        raise BaselineError(f"{path}: baseline version {version!r} is not known; delete it and run again")
+        raise BaselineError(f"{path} is no baseline of this version ({version!r}, not {VERSION}); {_ANEW}")
     found: Counter[Entry] = Counter()
     try:
         for row in data["errors"]:
             found[_entry(row)] += int(row.get("count", 1))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise BaselineError(f"{path}: an entry is incomplete ({error!r}); delete the file and run again") from None
+        raise BaselineError(f"{path}: an entry is incomplete ({error!r}); {_ANEW}") from None
     return found
 
 
 def _entry(row: dict[str, Any]) -> Entry:
     return Entry(*(str(row[name]) for name in Entry._fields))
-
-
-def forgive(report: Report, known: Counter[Entry]) -> Outcome:
-    """Take the known errors out of a report.
-
-    A run that could not finish (status 2) keeps its status; otherwise the status is 1 where an error is left.
-    """
-    left = Counter(known)
-    kept: list[Diagnostic] = []
-    for d in report.diagnostics:
-        key = entry(d)
-        if d.is_error and left[key] > 0:
-            left[key] -= 1
-        else:
-            kept.append(d)
-    forgiven = len(report.diagnostics) - len(kept)
-    status = report.status
-    if status == 1 and not any(d.is_error for d in kept):
-        status = 0
-    return Outcome(replace(report, diagnostics=tuple(kept), status=status), forgiven, sum(left.values()))

@@ -13,7 +13,7 @@ import click
 
 from spmd_mypy.cli import baseline, findings, formats, run, settings
 from spmd_mypy.cli.diagnostics import Report, merge
-from spmd_mypy.cli.terminal import colours, fail, say
+from spmd_mypy.cli.terminal import colours, echo, fail, hint, say
 from spmd_mypy.config import CONFIGURATION_VARIABLE, ConfigError, load
 
 if sys.version_info >= (3, 11):
@@ -22,6 +22,8 @@ else:
     import tomli as tomllib
 
 ALL: Final = "all"
+# Variables of which CI systems set one: GitHub, GitLab and most others; Azure; Jenkins; TeamCity.
+_CI: Final = ("CI", "TF_BUILD", "JENKINS_URL", "TEAMCITY_VERSION")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,19 +44,28 @@ def check(request: Request) -> int:
     _refuse_nonsense(request)
     try:
         found = settings.read(request.mypy)
-    except settings.SettingsError:
-        return run.plain(request.mypy)  # mypy says itself what is wrong, and ends with its status
-    if not found.sources:  # neither the command line nor the configuration names anything to check
-        request = replace(request, mypy=(*request.mypy, "."))
+    except settings.SettingsError as error:
+        return _refused(request, error)
+    request = replace(request, mypy=found.arguments)
     if request.preflight:
         _preflight(found)
     names = _names(request, found)
     if _is_plain(request) and not names:
         return run.plain(request.mypy)
+    known = _baseline(request)
     report = _run(request, found, names)
-    report = _forgiven(request, report)
-    _print(request, report, found)
+    if known is not None and report.status != 2:
+        report = _forgiven(request, known, report, found)
+    _print(request, report, columns=bool(found.options.show_column_numbers))
     return report.status
+
+
+def _refused(request: Request, error: settings.SettingsError) -> int:
+    """mypy ends at once: with its help or version, or because it refuses its arguments."""
+    if error.status == 0 or _is_plain(request):
+        return run.plain(request.mypy)
+    _print(request, Report((), 2, tuple(str(error).splitlines())))
+    return 2
 
 
 def _is_plain(request: Request) -> bool:
@@ -74,11 +85,13 @@ def _refuse_nonsense(request: Request) -> None:
 def _preflight(found: settings.Settings) -> None:
     """End the run where nothing would be checked: no plugin, or a torch that mypy does not see."""
     problems = [f for question in findings.FATAL for f in question(found) if f.level == "problem"]
-    if problems:
-        for problem in problems[:-1]:
-            say(f"{problem.text}; {problem.advice}")
-        last = problems[-1]
-        fail(f"{last.text}; no SPMD type would be checked", f"{last.advice}. `spmd doctor` says more.")
+    if not problems:
+        return
+    for problem in problems[:-1]:
+        say(problem.text)
+        hint(problem.advice)
+    last = problems[-1]
+    fail(last.text, f"{last.advice}\n`spmd doctor` looks at all the rest")
 
 
 # ---- configurations
@@ -131,50 +144,83 @@ def _run(request: Request, found: settings.Settings, names: Sequence[str]) -> Re
 # ---- baseline
 
 
-def _forgiven(request: Request, report: Report) -> Report:
-    file = request.baseline
-    if file is None or report.status == 2:
-        return report
-    if request.update_baseline or not file.exists():
-        number = _written(file, report)
-        say(f"wrote {number} error{'s' * (number != 1)} to {file}: from now on they are forgiven; commit the file")
+def _in_ci() -> bool:
+    """Whether nobody would keep a file that is written here."""
+    return any(os.environ.get(name, "").lower() not in ("", "0", "false") for name in _CI)
+
+
+def _baseline(request: Request) -> baseline.Baseline | None:
+    """The baseline asked for, empty where it is still to be written.
+
+    In CI a file that is not there is a mistake: to write it would forgive every error, in each run anew.
+    """
+    file, update = request.baseline, request.update_baseline
+    if file is None:
+        return None
+    if not file.exists():
+        if _in_ci() and not update:
+            fail(
+                f"there is no baseline {file}, and in CI none is written unless asked for",
+                f"run `spmd check --baseline {file}` on your machine and commit the file, or add --update-baseline",
+            )
+        return baseline.Baseline(file)
     try:
-        outcome = baseline.forgive(report, baseline.read(file))
+        return baseline.Baseline.read(file)
     except baseline.BaselineError as error:
-        fail(str(error))
-        raise
-    if outcome.forgiven and not request.update_baseline:
-        say(f"{outcome.forgiven} error{'s' * (outcome.forgiven != 1)} forgiven by {file}")
+        if not update:
+            fail(str(error))
+        return baseline.Baseline(file)
+
+
+def _forgiven(request: Request, known: baseline.Baseline, report: Report, found: settings.Settings) -> Report:
+    new = request.update_baseline or not known.path.exists()
+    if new:
+        known = _written(known, report, found)
+    outcome = known.forgive(report, _checked(found))
+    if outcome.forgiven and not new:
+        say(f"{_errors(outcome.forgiven)} forgiven by {known.path}")
     if outcome.mended:
         say(f"{outcome.mended} of its errors no longer occur: --update-baseline takes them out")
     return outcome.report
 
 
-def _written(file: Path, report: Report) -> int:
+def _checked(found: settings.Settings) -> frozenset[str]:
+    """The files that mypy was told to check; what is not among them was perhaps not looked at."""
+    return frozenset(os.path.abspath(source.path) for source in found.sources if source.path)
+
+
+def _written(known: baseline.Baseline, report: Report, found: settings.Settings) -> baseline.Baseline:
     try:
-        return baseline.write(file, report.diagnostics)
+        written = known.update(report, _checked(found))
     except OSError as error:
-        fail(f"cannot write {file}: {error.strerror or error}")
+        fail(f"cannot write {known.path}: {error.strerror or error}")
         raise
+    number = written.size
+    say(f"wrote {_errors(number)} to {known.path}: from now on {'it is' if number == 1 else 'they are'} forgiven")
+    hint("commit the file; later runs report only what is new")
+    return written
+
+
+def _errors(number: int) -> str:
+    return f"{number} error{'s' * (number != 1)}"
 
 
 # ---- output
 
 
-def _print(request: Request, report: Report, found: settings.Settings) -> None:
-    style = formats.Style(coloured=colours(sys.stdout), columns=bool(found.options.show_column_numbers))
+def _print(request: Request, report: Report, *, columns: bool = False) -> None:
+    style = formats.Style(coloured=colours(sys.stdout), columns=columns)
     if request.output_format != "text":
         for line in report.other:
             click.echo(line, err=True)
-    text = formats.FORMATS[request.output_format](
-        report, replace(style, coloured=style.coloured and not request.output_file)
-    )
+    make = formats.FORMATS[request.output_format]
     if request.output_file is None:
-        click.echo(text, nl=False)
+        echo(make(report, style), end="")
         return
+    text = make(report, replace(style, coloured=False))
     try:
         request.output_file.parent.mkdir(parents=True, exist_ok=True)
-        request.output_file.write_text(text, encoding="utf-8")
+        request.output_file.write_text(text, encoding="utf-8", errors="replace")
     except OSError as error:
         fail(f"cannot write {request.output_file}: {error.strerror or error}")
-    click.echo(formats.text(report, style), nl=False)
+    echo(formats.text(report, style), end="")

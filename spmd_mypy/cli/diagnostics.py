@@ -51,6 +51,11 @@ class Report:
         """Those that make the run fail."""
         return [d for d in self.diagnostics if d.is_error]
 
+    @property
+    def remarks(self) -> list[Diagnostic]:
+        """Notes of their own, such as those of ``reveal_type``: no failure."""
+        return [d for d in self.diagnostics if not d.is_error]
+
 
 def read(line: str) -> Diagnostic | None:
     """One line of ``mypy --output json``; None for any other text."""
@@ -74,10 +79,16 @@ def _diagnostic(row: Mapping[str, Any]) -> Diagnostic:
         end_line=max(line, int(end_line)) if end_line else line,
         end_column=max(int(end_column), 0) if end_column else column,
         message=str(row["message"]),
-        code=row.get("code"),
+        code=_code(row),
         severity=str(row.get("severity", "error")),
         notes=tuple(hint.splitlines()) if hint else (),
     )
+
+
+def _code(row: Mapping[str, Any]) -> str | None:
+    """The error code; mypy files a note that belongs to no error, such as that of ``reveal_type``, under "misc"."""
+    code = row.get("code")
+    return None if row.get("severity") == "note" and code == "misc" else code
 
 
 def merge(reports: Mapping[str, Report]) -> Report:

@@ -11,9 +11,9 @@ from typing import Final
 import click
 
 from spmd_mypy.cli import findings
-from spmd_mypy.cli.findings import Finding
+from spmd_mypy.cli.finding import Finding
 from spmd_mypy.cli.settings import SettingsError, read
-from spmd_mypy.cli.terminal import Progress, colours
+from spmd_mypy.cli.terminal import Progress, colours, echo, fail
 
 _MARKS: Final = {"ok": ("ok", "green"), "warning": ("warning", "yellow"), "problem": ("PROBLEM", "red")}
 
@@ -23,6 +23,8 @@ def examine(arguments: Sequence[str], *, probe: bool = True) -> list[Finding]:
     try:
         settings = read(arguments)
     except SettingsError as error:
+        if error.status == 0:
+            fail("doctor has no use for that option of mypy's", "give the arguments with which mypy checks the project")
         advice = "correct the configuration; nothing else can be looked at before"
         return [Finding("problem", "mypy", f"mypy refuses to start: {error}", advice)]
     found: list[Finding] = []
@@ -35,18 +37,18 @@ def examine(arguments: Sequence[str], *, probe: bool = True) -> list[Finding]:
 
 
 def show(found: Sequence[Finding]) -> None:
-    """Print the findings for a person."""
+    """Print the findings for a person: what is well in a line each, and what to do about the rest."""
     coloured = colours(sys.stdout)
     for finding in found:
         mark, colour = _MARKS[finding.level]
-        shown = click.style(f"{mark:>8}", fg=colour, bold=finding.level == "problem") if coloured else f"{mark:>8}"
+        painted = click.style(f"{mark:>8}", fg=colour, bold=finding.level == "problem") if coloured else f"{mark:>8}"
         indented = finding.text.replace("\n", "\n" + " " * 26)
-        click.echo(f"{shown}  {finding.about:<14}  {indented}")
+        echo(f"{painted}  {finding.about:<14}  {indented}")
         if finding.advice and finding.level != "ok":
-            click.echo(f"{'':26}{finding.advice}")
+            echo(f"{'':26}{finding.advice}")
     problems = sum(f.level == "problem" for f in found)
-    click.echo()
-    click.echo("Nothing is in the way." if not problems else f"{problems} problem{'s' if problems > 1 else ''} found.")
+    echo("")
+    echo("Nothing is in the way." if not problems else f"{problems} problem{'s' if problems > 1 else ''} found.")
 
 
 def run(arguments: Sequence[str], *, as_json: bool, probe: bool) -> int:

@@ -25,6 +25,8 @@ else:
     import tomli as tomllib
 
 DEFAULT_AXES: Final = ("dp", "cp", "tp")
+AXES_GIVEN: Final = "the mesh axes, by name"
+AXES_GUESSED: Final = "placeholders: write the dims of your device mesh"
 _REDEFINITION: Final = "lets `x = all_reduce(x, ...)` give x a new type"
 
 
@@ -34,10 +36,11 @@ class EditError(Exception):
 
 @dataclass
 class Edited:
-    """The new text, and one line per change."""
+    """The new text, one line per change, and whether the mesh axes in it are placeholders."""
 
     text: str
     done: list[str] = field(default_factory=list)
+    guessed: bool = False
 
 
 def _by_hand(axes: Sequence[str]) -> str:
@@ -64,7 +67,7 @@ def toml(text: str, axes: Sequence[str]) -> Edited:
     wanted, missing = _wanted(before, axes)
     if not missing:
         return Edited(text)
-    edited = Edited(text)
+    edited = Edited(text, guessed="axes" in missing and not axes)
     mypy = before.get("tool", {}).get("mypy")
     if mypy is not None and missing.keys() & {"plugins", "allow_redefinition"}:
         try:
@@ -72,8 +75,9 @@ def toml(text: str, axes: Sequence[str]) -> Edited:
         except (TOMLKitError, KeyError, TypeError, AttributeError):
             raise EditError(_by_hand(axes or DEFAULT_AXES)) from None
         edited.text = tomlkit.dumps(document)
-    edited.text = _with_tables(edited.text, mypy is None, missing, _line_end(text))
-    edited.done = list(_told(missing))
+    comment = AXES_GUESSED if edited.guessed else AXES_GIVEN
+    edited.text = _with_tables(edited.text, mypy is None, missing, comment, _line_end(text))
+    edited.done = _told(missing)
     try:
         same = tomllib.loads(edited.text) == wanted
     except tomllib.TOMLDecodeError:
@@ -114,17 +118,17 @@ def _into_table(table: Any, missing: dict[str, Any]) -> None:
         table["allow_redefinition"] = True
 
 
-def _with_tables(text: str, new_mypy: bool, missing: dict[str, Any], end: str) -> str:
+def _with_tables(text: str, new_mypy: bool, missing: dict[str, Any], comment: str, end: str) -> str:
     """The tables that the file does not have, behind its last line."""
     lines: list[str] = []
     if new_mypy:
         lines += ["", "[tool.mypy]", f'plugins = ["{PLUGIN}"]', f"allow_redefinition = true  # {_REDEFINITION}"]
     if "axes" in missing:
-        shown = ", ".join(f'"{axis}"' for axis in missing["axes"])
+        axes = f"axes = [{', '.join(f'{chr(34)}{axis}{chr(34)}' for axis in missing['axes'])}]  # {comment}"
         header = re.search(r"^\[tool\.spmd-mypy\][ \t]*(#.*)?\r?$", text, re.M)
         if header is not None:
-            return f"{text[: header.end()].rstrip(chr(13))}{end}axes = [{shown}]{text[header.end() :]}"
-        lines += ["", "[tool.spmd-mypy]", f"axes = [{shown}]  # the mesh axes, by name"]
+            return f"{text[: header.end()].rstrip(chr(13))}{end}{axes}{text[header.end() :]}"
+        lines += ["", "[tool.spmd-mypy]", axes]
     if not lines:
         return text
     if not text.strip():
@@ -162,15 +166,16 @@ def ini(text: str, axes: Sequence[str]) -> Edited:
     if parser.get("mypy", "allow_redefinition", fallback=None) is None:
         _insert(lines, "mypy", "allow_redefinition = True")
         done.append(f"allow_redefinition: set, which {_REDEFINITION}")
-    _ini_axes(parser, lines, axes, done)
+    guessed = _ini_axes(parser, lines, axes, done) and not axes
     if not done:
         return Edited(text)
     new = end.join([*lines, ""])
     _verify(parser, _parsed(new))
-    return Edited(new, done)
+    return Edited(new, done, guessed)
 
 
-def _ini_axes(parser: configparser.RawConfigParser, lines: list[str], axes: Sequence[str], done: list[str]) -> None:
+def _ini_axes(parser: configparser.RawConfigParser, lines: list[str], axes: Sequence[str], done: list[str]) -> bool:
+    """Write the mesh axes where there are none; returns whether it did."""
     there = parser.get("spmd-mypy", "axes", fallback=None)
     if there is not None:
         names = [part.strip() for part in there.replace("\n", ",").split(",") if part.strip()]
@@ -178,13 +183,17 @@ def _ini_axes(parser: configparser.RawConfigParser, lines: list[str], axes: Sequ
             raise EditError(
                 f"[spmd-mypy] has mesh axes already ({', '.join(names)}); change them there if they are wrong"
             )
-        return
+        return False
     shown = ", ".join(axes or DEFAULT_AXES)
-    if parser.has_section("spmd-mypy"):
-        _insert(lines, "spmd-mypy", f"axes = {shown}")
+    if not parser.has_section("spmd-mypy"):
+        lines += ["", "[spmd-mypy]"]
+    if not axes:
+        _insert(lines, "spmd-mypy", f"# {AXES_GUESSED}")
+        lines.insert(lines.index(f"# {AXES_GUESSED}") + 1, f"axes = {shown}")
     else:
-        lines += ["", "[spmd-mypy]", f"axes = {shown}"]
+        _insert(lines, "spmd-mypy", f"axes = {shown}")
     done.append(f"mesh axes: {shown}")
+    return True
 
 
 def _parsed(text: str) -> configparser.RawConfigParser:

@@ -11,7 +11,7 @@ import click
 
 from spmd_mypy import codes
 from spmd_mypy.cli import pages
-from spmd_mypy.cli.terminal import colours, fail
+from spmd_mypy.cli.terminal import colours, echo, fail
 
 _INLINE = re.compile(r"`([^`]+)`|\*\*([^*]+)\*\*|\[([^\]]+)\]\([^)]+\)")
 
@@ -30,7 +30,7 @@ def run(code: str | None) -> int:
         fail(f"there is no error code {code!r}{own}", hint)
         return 2
     text = "\n".join(_rendered(page.text)) if colours(sys.stdout) else page.text.rstrip()
-    click.echo_via_pager(text + "\n") if _long(text) else click.echo(text)
+    click.echo_via_pager(text + "\n", color=colours(sys.stdout)) if _long(text) else echo(text)
     return 0
 
 

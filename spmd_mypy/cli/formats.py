@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import re
 import xml.etree.ElementTree as ET
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
-from urllib.parse import quote
 
 import click
 
 from spmd_mypy.cli.diagnostics import Diagnostic, Report, configuration_note, counted, excerpt, scope
 from spmd_mypy.cli.sarif import sarif
+
+_UNFINISHED: Final = "mypy did not finish"
+_NOT_XML: Final = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +87,14 @@ def as_json(report: Report, style: Style) -> str:
     return json.dumps(rows, indent=2) + "\n"
 
 
+def _below(variable: str, file: str) -> str:
+    """A path as a CI system wants it: from the folder that a variable of its names, with forward slashes."""
+    top, path = os.environ.get(variable), os.path.abspath(file)
+    if top and path.startswith(os.path.join(os.path.abspath(top), "")):
+        file = os.path.relpath(path, top)
+    return file.replace(os.sep, "/")
+
+
 # ---- GitHub Actions
 
 
@@ -95,11 +107,18 @@ def _property(value: object) -> str:
 
 
 def github(report: Report, style: Style) -> str:
-    """Workflow commands, which GitHub Actions shows as annotations in a pull request."""
+    """Workflow commands, which GitHub Actions shows as annotations in a pull request; notes are notices."""
     del style
-    lines = list(report.other)
+    lines = []
+    if report.status == 2 and not report.errors:
+        lines.append(f"::error title=mypy::{_data(chr(10).join(report.other) or _UNFINISHED)}")
     for d in report.diagnostics:
-        where = {"file": d.file, "line": d.line, "endLine": d.end_line, "title": d.code or "mypy"}
+        where = {
+            "file": _below("GITHUB_WORKSPACE", d.file),
+            "line": d.line,
+            "endLine": d.end_line,
+            "title": d.code or "mypy",
+        }
         if d.column and d.end_line == d.line:  # GitHub takes columns only within one line
             where |= {"col": d.column, "endColumn": d.end_column}
         properties = ",".join(f"{key}={_property(value)}" for key, value in where.items())
@@ -112,11 +131,11 @@ def github(report: Report, style: Style) -> str:
 
 
 def gitlab(report: Report, style: Style) -> str:
-    """GitLab's code quality report: fingerprints stay the same when lines move."""
+    """GitLab's code quality report: fingerprints stay the same when lines move; notes are no findings."""
     del style
     seen: Counter[str] = Counter()
     rows = []
-    for d in report.diagnostics:
+    for d in report.errors:
         key = "\0".join([d.file, d.code or "", d.message, excerpt(d), scope(d)])
         seen[key] += 1
         fingerprint = hashlib.sha256(f"{key}\0{seen[key]}".encode()).hexdigest()
@@ -125,9 +144,9 @@ def gitlab(report: Report, style: Style) -> str:
                 "description": "\n".join([d.message, *_notes(d, report)]),
                 "check_name": d.code or "mypy",
                 "fingerprint": fingerprint,
-                "severity": "major" if d.is_error else "info",
+                "severity": "major",
                 "location": {
-                    "path": quote(d.file.replace("\\", "/"), safe="/ "),
+                    "path": _below("CI_PROJECT_DIR", d.file),
                     "lines": {"begin": max(d.line, 1), "end": max(d.end_line, 1)},
                 },
             }
@@ -139,12 +158,12 @@ def gitlab(report: Report, style: Style) -> str:
 
 
 def _xml_text(value: str) -> str:
-    """Without the characters that XML cannot hold."""
-    return "".join(c for c in value if c in "\t\n\r" or c >= " ")
+    """With a mark for each character that XML 1.0 cannot hold (section 2.2), such as the halves of a surrogate."""
+    return _NOT_XML.sub("\N{REPLACEMENT CHARACTER}", value)
 
 
 def junit(report: Report, style: Style) -> str:
-    """JUnit XML: one failed test per error, or one that passed where there is none."""
+    """JUnit XML: one failed test per error, or one that passed where there is none; notes are output."""
     del style
     errors = report.errors
     failed = len(errors)
@@ -153,14 +172,18 @@ def junit(report: Report, style: Style) -> str:
     root = ET.Element("testsuites")
     suite = ET.SubElement(root, "testsuite", {**attributes, "skipped": "0", "time": "0"})
     for d in errors:
-        place = {"classname": d.file, "name": f"line {d.line}", "file": d.file, "line": str(d.line), "time": "0"}
+        file = _xml_text(d.file)
+        place = {"classname": file, "name": f"line {d.line}", "file": file, "line": str(d.line), "time": "0"}
         case = ET.SubElement(suite, "testcase", place)
         failure = ET.SubElement(case, "failure", {"message": _xml_text(d.message), "type": d.code or "mypy"})
         failure.text = _xml_text("\n".join([f"{d.file}:{d.line}: {d.message}", *_notes(d, report)]))
     if not errors:
         case = ET.SubElement(suite, "testcase", {"classname": "mypy", "name": "spmd check", "time": "0"})
         if broken:
-            ET.SubElement(case, "error", {"message": "mypy did not finish"}).text = _xml_text("\n".join(report.other))
+            ET.SubElement(case, "error", {"message": _UNFINISHED}).text = _xml_text("\n".join(report.other))
+    if report.remarks:
+        remarks = [f"{d.file}:{d.line}: note: {d.message}" for d in report.remarks]
+        ET.SubElement(suite, "system-out").text = _xml_text("\n".join(remarks))
     ET.indent(root)
     return '<?xml version="1.0" encoding="utf-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import difflib
 import os
+import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 import click
 
@@ -14,7 +16,12 @@ from spmd_mypy.cli import edit, settings
 from spmd_mypy.cli.terminal import fail, say
 from spmd_mypy.config import BUILTIN_AXES, ConfigError, build
 
-DEFAULT_AXES = ("dp", "cp", "tp")
+DEFAULT_AXES: Final = ("dp", "cp", "tp")
+_QUESTION: Final = "Mesh axes, as your device mesh names its dims"
+_GUESSED: Final = """\
+The mesh axes are placeholders: write those of your device mesh to {file}, in any order.
+Built in are {known}; an own axis is the dotted path of its class: my_project.mesh.Seq
+Next: edit the axes, then spmd check"""
 
 
 def run(folder: Path, *, axes: str, dry_run: bool) -> int:
@@ -23,11 +30,9 @@ def run(folder: Path, *, axes: str, dry_run: bool) -> int:
     path = target(folder)
     _say_which(folder, path)
     old = _read(path)
-    try:
-        changed = edit.toml(old, wanted) if path.suffix == ".toml" else edit.ini(old, wanted)
-    except edit.EditError as error:
-        fail(f"{_shown(path)}: {error}", "nothing was written")
-        return 2
+    changed = _edited(path, old, wanted)
+    if changed.guessed and not dry_run and _is_interactive():
+        changed = _edited(path, old, _axes(click.prompt(_QUESTION, default=", ".join(DEFAULT_AXES))))
     if changed.text == old:
         click.echo(f"{_shown(path)} has all of it: plugin, options and mesh axes. Next: spmd check")
         return 0
@@ -38,8 +43,25 @@ def run(folder: Path, *, axes: str, dry_run: bool) -> int:
     click.echo(f"{_shown(path)}:")
     for line in changed.done:
         click.echo(f"  {line}")
-    click.echo("Next: spmd check")
+    click.echo(_GUESSED.format(file=_shown(path), known=_known()) if changed.guessed else "Next: spmd check")
     return 0
+
+
+def _edited(path: Path, old: str, axes: Sequence[str]) -> edit.Edited:
+    try:
+        return edit.toml(old, axes) if path.suffix == ".toml" else edit.ini(old, axes)
+    except edit.EditError as error:
+        fail(f"{_shown(path)}: {error}", "nothing was written")
+        raise
+
+
+def _is_interactive() -> bool:
+    """Whether somebody can be asked."""
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
+def _known() -> str:
+    return ", ".join(name.lower() for name in BUILTIN_AXES)
 
 
 def _axes(text: str) -> tuple[str, ...]:
@@ -48,10 +70,9 @@ def _axes(text: str) -> tuple[str, ...]:
     try:
         build("--axes", {"axes": list(names or DEFAULT_AXES)})
     except ConfigError:
-        known = ", ".join(name.lower() for name in BUILTIN_AXES)
         fail(
             f"--axes {text}: not a list of different mesh axes",
-            f"built in are {known}; an own axis is a dotted path: my_project.mesh.Seq",
+            f"built in are {_known()}; an own axis is a dotted path: my_project.mesh.Seq",
         )
     return names
 
@@ -59,13 +80,15 @@ def _axes(text: str) -> tuple[str, ...]:
 def target(folder: Path) -> Path:
     """The file that mypy reads when it is run in ``folder``; pyproject.toml there if it reads none of the project's."""
     try:
-        found = settings.read([]).config_file
+        found = settings.read([], default_target=False)
     except settings.SettingsError as error:
         fail(f"mypy refuses its configuration: {error}", "correct it first; nothing was written")
         raise
-    if found is None or _is_personal(Path(found)):
+    for broken in settings.broken(found):
+        fail(f"{broken.path} cannot be parsed: {broken.reason}", "correct it first; nothing was written")
+    if found.config_file is None or _is_personal(Path(found.config_file)):
         return folder / "pyproject.toml"
-    return Path(found).resolve()
+    return Path(found.config_file).resolve()
 
 
 def _is_personal(path: Path) -> bool:

@@ -17,12 +17,11 @@ from spmd_mypy.cli import pages
 from spmd_mypy.cli.diagnostics import Diagnostic, Report, configuration_note, excerpt, scope
 
 SCHEMA: Final = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
-_LEVELS: Final = {"error": "error", "warning": "warning", "note": "note"}
 
 
 def sarif(report: Report) -> dict[str, Any]:
-    """A SARIF log with one run."""
-    rules = sorted({_rule_id(d) for d in report.diagnostics})
+    """A SARIF log with one run: errors are results, and notes, which ask nothing of anybody, notifications."""
+    rules = sorted({_rule_id(d) for d in report.errors})
     index = {rule: i for i, rule in enumerate(rules)}
     driver = {
         "name": "spmd",
@@ -31,17 +30,20 @@ def sarif(report: Report) -> dict[str, Any]:
         "rules": [_rule(rule) for rule in rules],
     }
     invocation: dict[str, Any] = {"executionSuccessful": report.status != 2, "exitCode": report.status}
-    if report.other:
-        invocation["toolExecutionNotifications"] = [
-            {"level": "error" if report.status == 2 else "note", "message": {"text": line}} for line in report.other
-        ]
+    level = "error" if report.status == 2 else "note"
+    notifications: list[dict[str, Any]] = [{"level": level, "message": {"text": line}} for line in report.other]
+    notifications += [
+        {"level": "note", "message": {"text": d.message}, "locations": [_location(d)]} for d in report.remarks
+    ]
+    if notifications:
+        invocation["toolExecutionNotifications"] = notifications
     seen: Counter[str] = Counter()
     run = {
         "tool": {"driver": driver},
         "invocations": [invocation],
         "columnKind": "unicodeCodePoints",
         "originalUriBaseIds": {"SRCROOT": {"uri": Path.cwd().as_uri() + "/"}},
-        "results": [_result(d, report, index, seen) for d in report.diagnostics],
+        "results": [_result(d, report, index, seen) for d in report.errors],
     }
     return {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
 
@@ -76,6 +78,10 @@ def _uri(file: str) -> dict[str, str]:
     return {"uri": quote(path.as_posix()), "uriBaseId": "SRCROOT"}
 
 
+def _location(d: Diagnostic) -> dict[str, Any]:
+    return {"physicalLocation": {"artifactLocation": _uri(d.file), "region": _region(d)}}
+
+
 def _region(d: Diagnostic) -> dict[str, int]:
     region = {"startLine": max(d.line, 1), "endLine": max(d.end_line, d.line, 1)}
     if d.column:
@@ -93,9 +99,9 @@ def _result(d: Diagnostic, report: Report, index: dict[str, int], seen: Counter[
     result: dict[str, Any] = {
         "ruleId": _rule_id(d),
         "ruleIndex": index[_rule_id(d)],
-        "level": _LEVELS.get(d.severity, "error"),
+        "level": "error",
         "message": {"text": "\n".join([d.message, *d.notes, *([where] if where else [])])},
-        "locations": [{"physicalLocation": {"artifactLocation": _uri(d.file), "region": _region(d)}}],
+        "locations": [_location(d)],
         "partialFingerprints": {"spmd/v1": hashlib.sha256(f"{key}\0{seen[key]}".encode()).hexdigest()},
     }
     if d.configurations:

