@@ -63,10 +63,18 @@ def on_page_markdown(markdown: str, page: Page, **kwargs: Any) -> str:
 
 
 def on_page_content(html: str, **kwargs: Any) -> str:
-    """Drop the roles of docstrings (``:func:``); keep short code in one line: ``--strict``, ``S[TP, 0]``."""
+    """Drop the roles of docstrings (``:func:``), and say where code in a line of text may be broken.
+
+    Short code may not (``--strict``, ``S[TP, 0]``), a long name may behind ``_``, ``.`` and ``(``.
+    """
     del kwargs
     html = re.sub(r":(?:func|class|mod|meth):(<code>)", r"\1", html)
-    return re.sub(r"<code>([^<>\s]{1,28}|[^<>]{1,14})</code>", r'<code class="spmd-short">\1</code>', html)
+    html = re.sub(r"<code>([^<>\s]{1,20}|[^<>]{1,14})</code>", r'<code class="spmd-short">\1</code>', html)
+    return re.sub(r"<code>([^<>]+)</code>", lambda code: f"<code>{_breakable(code[1])}</code>", html)
+
+
+def _breakable(code: str) -> str:
+    return re.sub(r"(?<=[a-z])([_.(])(?=[a-z])", r"\1<wbr>", code)
 
 
 def _first_paragraph(markdown: str) -> str:
