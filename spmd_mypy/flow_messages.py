@@ -14,14 +14,19 @@ Text = tuple[str, tuple[str, ...]]
 Named = tuple[str, AxisType, str]
 
 
-def refused_raw(op: str, reason: str, tensor: Named, *, reduction: str | None, dim: int | None) -> Text:
-    """A tensor that one of torch's collectives does not take; ``reason`` is a key of ``raw.REFUSALS``."""
+def refused_raw(
+    op: str, reason: str, tensor: Named, *, reduction: str | None, dim: int | None, elsewhere: Sequence[str] = ()
+) -> Text:
+    """A tensor that one of torch's collectives does not take; ``reason`` is a key of ``raw.REFUSALS``.
+
+    ``elsewhere`` are axes, each with what the tensor is there, over which the collective would take it.
+    """
     name, kind, axis = tensor
     words = {"max": "maximum", "min": "minimum"}
     text = raw.REFUSALS[reason].format(
         op=op, name=name, kind=word(kind), axis=axis, dim=dim, reduction=words.get(reduction or "", reduction)
     )
-    notes: list[str] = []
+    notes = [f"{name} is {' and '.join(elsewhere)}, not on {axis}: is another group meant?"] if elsewhere else []
     if reason in ("nonlinear", "partial"):
         notes.append(f"sum it first: {conversions.conversion(kind, R, axis, name)}")
     if reason == "reduced" and not kind.constant:

@@ -26,7 +26,7 @@ from mypy.types import (
 )
 
 from spmd_mypy.config import Config
-from spmd_mypy.fullnames import GENERIC_TENSORS, PENDING, SHARD, TENSOR, TYPES
+from spmd_mypy.fullnames import GENERIC_TENSORS, PARAMETER, PENDING, SHARD, TENSOR, TYPES
 from spmd_mypy.rules import kinds
 from spmd_mypy.rules.kinds import AxisType, Layout
 
@@ -99,6 +99,12 @@ def is_tensor(t: Type) -> bool:
     """Whether ``t`` is an instance of torch.Tensor or of a subclass."""
     t = get_proper_type(t)
     return isinstance(t, Instance) and (t.type.fullname == TENSOR or t.type.has_base(TENSOR))
+
+
+def is_parameter(t: Type) -> bool:
+    """Whether ``t`` is an instance of nn.Parameter."""
+    t = get_proper_type(t)
+    return isinstance(t, Instance) and t.type.has_base(PARAMETER)
 
 
 def layout_argument(t: ProperType) -> Type | None:

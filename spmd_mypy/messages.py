@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
@@ -35,25 +35,35 @@ def word(kind: AxisType) -> str:
 
 
 def violation_message(
-    call: Call, violation: Violation, texts: Sequence[str], axis: str, ask: fixes.Judge = judge
+    call: Call,
+    violation: Violation,
+    texts: Sequence[str],
+    axis: str,
+    ask: fixes.Judge = judge,
+    trained: Collection[int] = (),
 ) -> Message:
-    """The message for a rule that an operation breaks; ``texts`` are the operands as written."""
+    """The message for a rule that an operation breaks.
+
+    ``texts`` are the operands as written, ``trained`` those that are parameters.
+    """
     reason = REASONS[violation.reason]
     named = [texts[i] if i < len(texts) else "the number" for i in violation.culprits] or ["the operand"]
     kinds = [_kind_at(call, i, violation.axis) for i in violation.culprits]
     op = short_name(call.op)
     text = reason.clause.format(
         op=op,
-        base=op.removesuffix("_"),
-        ops=_plural(op),
+        why=_nonlinear(op.removesuffix("_")),
         first=named[0],
         second=named[1] if len(named) > 1 else "the other operand",
         axis=axis,
         kind=kinds[0] if kinds else "",
+        other=kinds[1] if len(kinds) > 1 else "not",
         written=word(violation.written) if violation.written is not None else "another type",
     )
     found = fixes.suggest(call, violation, ask)
     notes = [*_late(call, violation, found, texts, ask), *fix_notes(found, texts, axis)]
+    if not trained or violation.culprits[0] not in trained:
+        notes += _gradless(call, violation, texts, ask)
     notes += _part(call, violation, found, texts, axis, ask)
     if violation.reason == "inplace":
         notes += _in_place(call, violation, texts, axis, ask, fixed=bool(found))
@@ -70,6 +80,21 @@ def _late(
     for at in dict.fromkeys(converted):
         if at < len(texts) and fixes.addend(call, at, violation.axis, ask):
             yield f"where the rest is a summand still to be reduced (P): add {texts[at]} after its all_reduce"
+
+
+# Operations that integers and masks take part in.
+_INTEGRAL: Final = frozenset({
+    "+", "-", "*", "//", "%", "+=", "-=", "*=", "add", "sub", "mul", "add_", "sub_", "mul_", "where", "masked_fill",
+    "maximum", "minimum", "cat", "stack",
+})  # fmt: skip
+
+
+def _gradless(call: Call, violation: Violation, texts: Sequence[str], ask: fixes.Judge) -> Iterator[str]:
+    """An I of which the types do not tell that it is an integer or a mask."""
+    at = violation.culprits[0] if violation.reason == "mix" and violation.culprits else len(texts)
+    simple = at < len(texts) and texts[at].isidentifier() and short_name(call.op) in _INTEGRAL
+    if simple and fixes.goes_without_gradient(call, violation, at, ask):
+        yield f"if {texts[at]} holds integers or a mask, which have no gradient: {texts[at]}.detach()"
 
 
 def _part(
@@ -171,11 +196,12 @@ def _grouped(text: str) -> str:
     return f"({text})" if compound(text) else text
 
 
-def _plural(op: str) -> str:
-    """``the sum of gelus``; of names that have no plural, ``the sum of abs of each summand``."""
-    op = op.removesuffix("_")
+def _nonlinear(op: str) -> str:
+    """``gelu of a pending sum is not the sum of gelus``; of operators, and names without plural, in other words."""
+    if not op.isidentifier():
+        return "each rank would apply it to its summand, not to the sum"
     regular = op.islower() and op.isalpha() and not op.endswith(("s", "x", "z", "ed", "ch", "sh", "y"))
-    return f"the sum of {op}s" if regular else f"the sum of {op} of each summand"
+    return f"{op} of a pending sum is not the sum of {f'{op}s' if regular else f'{op} of each summand'}"
 
 
 def _kind_at(call: Call, index: int, axis: int) -> str:
@@ -272,7 +298,7 @@ def backward_message(verb: str, gradient: str, value: str, difference: Differenc
     of = value if verb == "takes" else f"forward's {value}"
     text = f"backward {verb} {gradient} as {found} on {axis}, but {of} is {have} there, so its gradient is {wanted}"
     start, end = (wanted, found) if verb == "takes" else (found, wanted)
-    advice = conversions.conversion(start, end, axis, "grad")
+    advice = conversions.conversion(start, end, axis, gradient if gradient.isidentifier() else "...")
     return f"{text}; to get from {start} to {end}: {advice}" if advice else text
 
 
@@ -280,7 +306,7 @@ def parameter_message(axis: str) -> str:
     """A parameter declared R where nobody sums its gradient."""
     return (
         f"a parameter that is Replicate on {axis} gets a Partial gradient there, and nothing sums it: "
-        f"declare it I[{axis}] and convert it where it is used (convert(w, {axis}, src=I, dst=R), backward: "
+        f"declare it I[{axis}] and convert it where it is used (convert(..., {axis}, src=I, dst=R), backward: "
         "all_reduce), "
         f'or name "{axis.lower()}" in grad_reduced ([tool.spmd-mypy]) if a wrapper sums it'
     )

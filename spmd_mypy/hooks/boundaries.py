@@ -17,7 +17,7 @@ from mypy.options import Options
 from spmd_mypy import codes
 from spmd_mypy.hooks import nominal, overloads
 from spmd_mypy.hooks.acceptance import accepts, accepts_slot, pairs
-from spmd_mypy.hooks.complaints import code_for, compared, quoted_last
+from spmd_mypy.hooks.complaints import code_for, compared, items, part_of, quoted_last
 from spmd_mypy.hooks.misspelled import Misspelled
 from spmd_mypy.hooks.said import Said
 from spmd_mypy.rules.conversions import conversions, redirected
@@ -140,9 +140,10 @@ class Boundaries:
                 self._failed = None  # recorded after all
             if self._filter(file, error):
                 return True
-            if self._said.again(error):
+            again = self._said.again(error)
+            if again:
                 self._dropped = error
-            return self._dropped is error
+            return again
         except Exception:  # a message of an unforeseen shape stays as mypy wrote it
             return False
 
@@ -302,6 +303,9 @@ class Boundaries:
             return f"{text}; {variable} keeps the type that it is declared with: give this value a name of its own"
         if whole:
             advice = redirected(written, have.kind, need.kind) or conversions(have.kind, need.kind, have.axis, name)
+        elif (part := part_of(written, [first_difference(*pair) is not None for pair in items(got, want)])) is not None:
+            advice = conversions(have.kind, need.kind, have.axis, part.name)
+            advice = f"{part.words}{advice}" if advice else None
         if advice:
             text += f": {advice}"
         if self._flow is not None and len(got.members) > 1 and whole:

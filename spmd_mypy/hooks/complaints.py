@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import re
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from mypy.errorcodes import ErrorCode
 
 from spmd_mypy import codes
+from spmd_mypy.source import shortened
 from spmd_mypy.spelling import Spelled, parse
 
 _CODES: Final[dict[str, ErrorCode]] = {
@@ -77,3 +79,41 @@ def quoted_last(message: str) -> str:
     """The last type that a message quotes."""
     found = _QUOTED.findall(message)
     return found[-1] if found else ""
+
+
+# ---- parts of what is given
+
+
+class Part(NamedTuple):
+    """What differs in a tuple or list: as it is written, and words in front of the advice."""
+
+    name: str
+    words: str
+
+
+def items(got: Spelled, want: Spelled) -> list[tuple[Spelled, Spelled]]:
+    """What stands for what in two tuples or lists; nothing where that cannot be said."""
+    fixed = len(got.args) == len(want.args) and "..." not in (arg.name for arg in (*got.args, *want.args))
+    if got.short == "tuple" and fixed:
+        return list(zip(got.args, want.args, strict=True))
+    return [(got.args[0], want.args[0])] if got.short == "list" and got.args and want.args else []
+
+
+def part_of(written: str, differs: list[bool]) -> Part | None:
+    """The part of the expression ``written`` that the first difference is in; ``differs`` says which items do.
+
+    A list has one, which stands for each of its elements.
+    """
+    try:
+        node = ast.parse(written, mode="eval").body
+    except (SyntaxError, ValueError):
+        return None
+    at = differs.index(True) if True in differs else -1
+    if at < 0 or isinstance(node, ast.List | ast.ListComp):
+        return None
+    if isinstance(node, ast.Tuple):
+        element = ast.get_source_segment(written, node.elts[at]) if len(node.elts) == len(differs) else None
+        return Part(shortened(element), "") if element is not None else None
+    if len(differs) == 1:
+        return Part("x", f"for each x in {shortened(written)}, ")
+    return Part(f"{written}[{at}]", "") if isinstance(node, ast.Name | ast.Attribute) else None

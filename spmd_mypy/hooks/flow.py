@@ -195,11 +195,25 @@ class Flow:
     def _refuse(self, site: Site, o: Operand, reason: str, kind: AxisType, axis: int) -> None:
         name = self.bench.text(site.api, o.expression, "the tensor")
         text, notes = flow_messages.refused_raw(
-            site.op, reason, (name, kind, self.bench.axis(axis)), reduction=site.reduction, dim=site.src_dim
+            site.op,
+            reason,
+            (name, kind, self.bench.axis(axis)),
+            reduction=site.reduction,
+            dim=site.src_dim,
+            elsewhere=self._elsewhere(site, o, axis),
         )
         text += branches.note(self.bench, site.api, o.expression, axis, kind)
         code = codes.SHARD if reason == "dim" else codes.COLLECTIVE
         self.bench.fail(site.api, site.ctx.context, code, text, notes)
+
+    def _elsewhere(self, site: Site, o: Operand, axis: int) -> list[str]:
+        """The axes over which the collective would take a tensor, with what it is there: ``P on TP``."""
+        return [
+            f"{kind} on {self.bench.axis(other)}"
+            for other, kind in enumerate(self.layouts.read(o.type) or ())
+            if other != axis and kind is not None and kind.letter in ("P", "V")
+            if not raw.refusal(site.row, site.reduction, kind, site.src_dim)
+        ]
 
     def _kinds(self, o: Operand, axis: int) -> list[AxisType | None]:
         members = o.type.relevant_items() if isinstance(o.type, UnionType) else [o.type]

@@ -6,10 +6,9 @@ from mypy.nodes import MemberExpr
 from mypy.plugin import AttributeContext, FunctionContext, MethodContext
 from mypy.types import Instance, TupleType, Type, UnionType, get_proper_type
 
-from spmd_mypy.fullnames import PARAMETER
 from spmd_mypy.hooks.arguments import AnyCall, Operand, layout_of, operands
 from spmd_mypy.hooks.base import Workbench
-from spmd_mypy.layout import is_tensor
+from spmd_mypy.layout import is_parameter, is_tensor
 from spmd_mypy.messages import loss_message
 from spmd_mypy.rules.call import OptionValue
 from spmd_mypy.rules.gradients import gradient, judge_loss
@@ -55,7 +54,7 @@ class Gradients:
 
     def _gradient(self, o: Operand) -> Layout:
         layout = layout_of(self.layouts, o) or self.layouts.unknown
-        return gradient(layout, self._reduced, parameter=_is_parameter(o))
+        return gradient(layout, self._reduced, parameter=is_parameter(o.type))
 
     def grad(self, ctx: AttributeContext) -> Type:
         """``x.grad``: the dual of ``x``."""
@@ -63,7 +62,7 @@ class Gradients:
         layout = self.layouts.read(t) if is_tensor(t) else None
         if layout is None or not isinstance(ctx.context, MemberExpr):
             return ctx.default_attr_type
-        parameter = _is_parameter(Operand("self", t, ctx.context.expr))
+        parameter = is_parameter(t)
         dual = gradient(layout, self._reduced, parameter=parameter)
         return self.layouts.put(ctx.default_attr_type, [self.layouts.write(dual)])
 
@@ -89,9 +88,3 @@ class Gradients:
 
     def _settled(self, o: Operand) -> Layout | None:
         return layout_of(self.layouts, o) if not isinstance(o.type, UnionType) else self.layouts.read(o.type)
-
-
-def _is_parameter(o: Operand) -> bool:
-    t = get_proper_type(o.type)
-    info = getattr(t, "type", None)
-    return info is not None and info.has_base(PARAMETER)

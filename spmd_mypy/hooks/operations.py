@@ -37,7 +37,7 @@ from spmd_mypy.hooks.meshes import report_clash
 from spmd_mypy.hooks.pending import report_use
 from spmd_mypy.hooks.repeats import Repeats
 from spmd_mypy.hooks.zeros import zeros
-from spmd_mypy.layout import has_layout, is_tensor, same_type_variable, unknown_type
+from spmd_mypy.layout import has_layout, is_parameter, is_tensor, same_type_variable, unknown_type
 from spmd_mypy.messages import violation_message
 from spmd_mypy.rules import operations as rules
 from spmd_mypy.rules.axis import fits, without_gradient
@@ -232,7 +232,8 @@ class Operations:
     def _fail(self, site: Site, members: list[Operand], violation: Violation) -> None:
         call = Call(site.op, site.arguments, site.options, True)
         texts = [self.bench.text(site.api, o.expression, _fallback_text(o)) for o in members]
-        message = violation_message(call, violation, texts, self.bench.axis(violation.axis), self._ask(site))
+        trained = [at for at, o in enumerate(members) if is_parameter(o.type)]
+        message = violation_message(call, violation, texts, self.bench.axis(violation.axis), self._ask(site), trained)
         branch = self._branch(site, violation)
         self.bench.fail(site.api, site.context, message.code, message.text + branch, message.notes)
 
@@ -268,6 +269,7 @@ class Operations:
         for axis, (was, new) in enumerate(zip(old or (), layout, strict=False)):
             if not fits(was, without_gradient(new)):
                 site.operands[0] = replace(site.operands[0], expression=base)
+                site.arguments = (replace(site.arguments[0], layout=old), *site.arguments[1:])
                 self._fail(site, site.operands, Violation("inplace", axis, (0,), new))
 
     def _partly_written(self, site: Site, base: Expression, layout: Layout) -> Layout:

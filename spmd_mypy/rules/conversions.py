@@ -31,7 +31,9 @@ _BACKWARD: Final[dict[tuple[str, Token, Token], str]] = {
 def backward_of(row: Transition) -> str:
     """What the gradient goes through, in a word or two."""
     op = row.backward[0]
-    return _BACKWARD.get(row.backward, "nothing" if op == "reinterpret" or row.src == row.dst else op)
+    return _BACKWARD.get(
+        row.backward, "nothing" if op == "reinterpret" or (op == "convert" and row.src == row.dst) else op
+    )
 
 
 def spell(kind: AxisType) -> str:
@@ -115,9 +117,22 @@ def redirected(call: str, have: AxisType, need: AxisType) -> str | None:
     if op not in _NAMED or src is None or dst is None or (dst.letter, dst.dim) != (have.letter, have.dim):
         return None
     row = transition(op, src, need, expert="expert_mode" in given)
-    if not isinstance(row, Transition) or (op == "redistribute" and row.expert) or src == need:
+    if not isinstance(row, Transition):
+        return _replaced(call, src, need)
+    if (op == "redistribute" and row.expert) or src == need:
         return None
     return f"write dst={spell(need)} in {op} (backward: {backward_of(row)})"
+
+
+def _replaced(call: str, src: AxisType, need: AxisType) -> str | None:
+    """``instead write reduce_scatter(...)``: another collective that leads from what ``call`` is given to ``need``."""
+    node = ast.parse(call, mode="eval").body
+    known = (src.letter == "P" or src.dim is not None) and (need.dim is not None or need.letter in ("R", "I"))
+    if not known or not isinstance(node, ast.Call) or len(node.args) != 2:
+        return None
+    name, axis = map(ast.unparse, node.args)
+    found = conversion(src, need, axis, name)
+    return f"instead write {found}" if found is not None and "expert_mode" not in found else None
 
 
 def _kind(value: ast.expr | None) -> AxisType | None:

@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 
 from spmd_mypy.rules.call import Argument, Call, Verdict, Violation
 from spmd_mypy.rules.collectives import TRANSITIONS, Token, token
-from spmd_mypy.rules.kinds import AxisType, I, Layout, P, R, V, shard
+from spmd_mypy.rules.kinds import CONSTANT, AxisType, I, Layout, P, R, V, shard
 from spmd_mypy.rules.operations import judge
 
 Judge: TypeAlias = Callable[[Call], Verdict]
@@ -168,7 +168,8 @@ def suggest(call: Call, violation: Violation, ask: Judge = judge) -> list[Fix]:
                 backward = "nothing" if constant else _BACKWARD[(op, *pair)]
                 fixes.append(Fix(op, at, axis, src, dst, row.expert, backward))
                 break
-    return fixes
+    # One sum is enough: none that takes more operands than the best.
+    return [fix for fix in fixes if not fix.reduces or len(fix.arguments) <= len(fixes[0].arguments)]
 
 
 def beside_part(call: Call, at: int, axis: int, ask: Judge = judge) -> int | None:
@@ -181,6 +182,12 @@ def beside_part(call: Call, at: int, axis: int, ask: Judge = judge) -> int | Non
     cut = shard(0)
     fixed = ask(_retyped(call, (at, *varying), axis, cut))
     return varying[0] if _fits(call, fixed, (at, *varying), axis, cut, ask) else None
+
+
+def goes_without_gradient(call: Call, violation: Violation, at: int, ask: Judge = judge) -> bool:
+    """Whether the call is fine where operand ``at`` has no gradient, and is not written to."""
+    written = {target for target, _ in ask(call).mutations}
+    return at not in written and _accepted(ask(_retyped(call, (at,), violation.axis, CONSTANT)), violation.axis)
 
 
 def source(call: Call, violation: Violation, ask: Judge = judge) -> int | None:

@@ -1,9 +1,9 @@
 """Why a call is not accepted: one entry per kind of violation.
 
 ``code`` is the error code without its ``spmd-``; ``clause`` the rule in one clause.  In a clause ``{op}`` is the
-operation, ``{base}`` that without the ``_`` of one in place, ``{ops}`` "the sum of" its plural; ``{first}`` and
-``{second}`` are the operands that the violation names, by their source text, and ``{axis}`` the axis; ``{kind}`` is the
-first operand's type, ``{written}`` what a call in place would make of it.
+operation, ``{why}`` what is lost where it is nonlinear; ``{first}`` and ``{second}`` are the operands that the
+violation names, by their source text, ``{kind}`` and ``{other}`` their types and ``{axis}`` the axis; ``{written}`` is
+what a call in place would make of the first.
 """
 
 from __future__ import annotations
@@ -23,13 +23,14 @@ class Reason:
 REASONS: Final[dict[str, Reason]] = {
     key: Reason(code, clause)
     for key, code, clause in (
-        ("mix", "mix", "{first} is Invariant on {axis} and goes with nothing else: its gradient would differ by rank"),
+        ("mix", "mix",
+         "{first} is Invariant on {axis} and {second} is {other}: the gradient of {first} would differ by rank"),
         ("varying", "mix",
          "{first} is Partial on {axis} and {second} is Varying: a pending sum does not meet local values"),
         ("affine", "mix", "{first} is Partial on {axis} and {second} is not: {second} would be summed once per rank"),
         ("number", "partial", "{first} is Partial on {axis}: {second} would be summed once per rank"),
         ("nonlinear", "partial",
-         "{op} is nonlinear and {first} is Partial on {axis}: {base} of a pending sum is not {ops}"),
+         "{op} is nonlinear and {first} is Partial on {axis}: {why}"),
         ("product", "partial",
          "{first} and {second} are both Partial on {axis}: the product of two pending sums is not the sum of products"),
         ("divisor", "partial",
@@ -43,7 +44,7 @@ REASONS: Final[dict[str, Reason]] = {
         ("inplace", "inplace",
          "{op} makes {first} {written} on {axis} in place, but {first} is {kind} there: others still see {kind}"),
         ("escape", "escape", "{op} reads {first}, which is Partial on {axis}: each rank sees its summand, not the sum"),
-        ("loss", "loss", "backward starts at {first}, which is neither Invariant nor Partial on {axis}"),
+        ("loss", "loss", "backward starts at {first}, which is {kind} on {axis}, neither Invariant nor Partial"),
         ("grad", "grad", "{first} is a parameter and Replicate on {axis}: its gradient is Partial and nothing sums it"),
     )
 }  # fmt: skip
