@@ -74,10 +74,9 @@ def _is_plain(request: Request) -> bool:
 
 def _refuse_nonsense(request: Request) -> None:
     for argument in request.mypy:
-        if argument == "-O" or argument.partition("=")[0] == "--output":
-            fail(
-                f"{argument.partition('=')[0]} is mypy's; with spmd check", "write --output-format, which has json too"
-            )
+        name = argument.partition("=")[0]
+        if name == "-O" or (name.startswith("--o") and "--output".startswith(name)):  # mypy takes any beginning
+            fail(f"{name} is mypy's; with spmd check", "write --output-format, which has json too")
     if request.update_baseline and request.baseline is None:
         fail("--update-baseline needs --baseline FILE", "name the file that is to be written anew")
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
+import textwrap
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Final
@@ -13,8 +15,10 @@ import click
 from spmd_mypy.cli import findings
 from spmd_mypy.cli.finding import Finding
 from spmd_mypy.cli.settings import SettingsError, read
-from spmd_mypy.cli.terminal import Progress, colours, echo, fail
+from spmd_mypy.cli.terminal import Progress, colours, echo, fail, is_terminal
 
+_INDENT: Final = 26
+_LEAST_ROOM: Final = 30
 _MARKS: Final = {"ok": ("ok", "green"), "warning": ("warning", "yellow"), "problem": ("PROBLEM", "red")}
 
 
@@ -36,16 +40,25 @@ def examine(arguments: Sequence[str], *, probe: bool = True) -> list[Finding]:
     return found
 
 
+def _wrapped(text: str) -> list[str]:
+    """The lines of a text; on a terminal no longer than there is room for."""
+    room = shutil.get_terminal_size().columns - _INDENT if is_terminal(sys.stdout) else 0
+    if room < _LEAST_ROOM:
+        return [text]
+    return textwrap.wrap(text, room, break_long_words=False, break_on_hyphens=False) or [""]
+
+
 def show(found: Sequence[Finding]) -> None:
     """Print the findings for a person: what is well in a line each, and what to do about the rest."""
     coloured = colours(sys.stdout)
     for finding in found:
         mark, colour = _MARKS[finding.level]
         painted = click.style(f"{mark:>8}", fg=colour, bold=finding.level == "problem") if coloured else f"{mark:>8}"
-        indented = finding.text.replace("\n", "\n" + " " * 26)
-        echo(f"{painted}  {finding.about:<14}  {indented}")
-        if finding.advice and finding.level != "ok":
-            echo(f"{'':26}{finding.advice}")
+        advice = finding.advice.splitlines() if finding.level != "ok" else []
+        first, *others = [line for text in (*finding.text.splitlines(), *advice) for line in _wrapped(text)]
+        echo(f"{painted}  {finding.about:<14}  {first}")
+        for line in others:
+            echo(" " * _INDENT + line)
     problems = sum(f.level == "problem" for f in found)
     echo("")
     echo("Nothing is in the way." if not problems else f"{problems} problem{'s' if problems > 1 else ''} found.")

@@ -63,13 +63,13 @@ def main() -> None:
 )  # fmt: skip
 @click.option(
     "--configuration", "configurations", multiple=True, metavar="NAME|all",
-    help="Check as this entry of [tool.spmd-mypy.configurations]; may be repeated. Each has a cache of its own.",
+    help="Check as this configuration of the project; may be repeated. Each has a cache of its own.",
 )  # fmt: skip
 @click.option(
     "--baseline", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
-    help="Forgive the errors in FILE. Where there is no such file, today's errors are written to it.",
+    help="Forgive the errors in FILE. The first run writes today's errors to it; in CI it must be there.",
 )  # fmt: skip
-@click.option("--update-baseline", is_flag=True, help="Write today's errors to the baseline anew.")
+@click.option("--update-baseline", is_flag=True, help="Write the baseline anew: without what is mended.")
 @click.option(
     "--preflight/--no-preflight", default=True, help="First make sure that mypy loads the plugin and sees torch."
 )
@@ -77,8 +77,9 @@ def main() -> None:
 def check(**given: Any) -> None:
     """Run mypy and report in the format of your choice.
 
-    All arguments of mypy's are passed on. The exit status is mypy's: 0 no error, 1 errors, 2 mypy could not do its
-    work (a wrong option, a syntax error, no plugin).
+    All arguments of mypy's are passed on; without any file or folder it checks what mypy's configuration names, else
+    the current folder. The exit status is mypy's: 0 no error, 1 errors, 2 mypy could not do its work (a wrong option,
+    a syntax error, no plugin).
     """
     from spmd_mypy.cli import check as command  # noqa: PLC0415 - `spmd --help` need not import mypy
 
@@ -127,15 +128,24 @@ def coverage(fail_under: float | None, axis: str | None, why: bool, output_forma
     raise SystemExit(command.run(mypy, fail_under=fail_under, axis=axis, why=why, as_json=output_format == "json"))
 
 
-@main.command(context_settings={**_HELP, **_PASS_ON})
-@click.option("--probe/--no-probe", default=True, help="Also run mypy over three lines.")
+@main.command(
+    cls=_Examples,
+    context_settings={**_HELP, **_PASS_ON},
+    examples="""
+    spmd doctor                            in the folder in which mypy is run
+    spmd doctor --config-file ci/mypy.ini  with the arguments that mypy is given
+    spmd doctor --output-format json       for a report of a bug
+    """,
+)
+@click.option("--probe/--no-probe", default=True, help="Also run mypy over a few lines.")
 @click.option("--output-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.argument("mypy", nargs=-1, type=click.UNPROCESSED, metavar="[MYPY ARGUMENTS]...")
 def doctor(probe: bool, output_format: str, mypy: tuple[str, ...]) -> None:
     """Look for what keeps the plugin from working.
 
-    Another mypy on the path, a plugin that is not loaded, a torch that mypy does not see, packages that replace torch's
-    types, old caches and daemons, unsupported versions. Run it in the folder and the environment in which mypy runs.
+    Another mypy on the path, a configuration that cannot be read, a plugin that is not loaded, names in the
+    configuration that name nothing, a torch that mypy does not see, packages that replace torch's types, old caches
+    and daemons, unsupported versions. Run it in the folder and the environment in which mypy runs.
     The exit status is 1 where something is wrong.
     """
     from spmd_mypy.cli import doctor as command  # noqa: PLC0415
@@ -152,7 +162,10 @@ def doctor(probe: bool, output_format: str, mypy: tuple[str, ...]) -> None:
     """,
 )
 @click.option(
-    "--axes", default="", metavar="NAMES", help="The mesh axes, such as dp,tp. Default: what is there, or dp,cp,tp."
+    "--axes",
+    default="",
+    metavar="NAMES",
+    help="The mesh axes, such as dp,tp. Default: those that are there.",
 )
 @click.option("--dry-run", is_flag=True, help="Print what would be written, and write nothing.")
 def init(axes: str, dry_run: bool) -> None:

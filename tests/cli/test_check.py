@@ -419,7 +419,7 @@ def test_skipped_torch_is_refused(spmd: Commands) -> None:
     assert "follow_imports = skip" in done.err
 
 
-@pytest.mark.parametrize("option", ["-O", "--output", "--output=json"])
+@pytest.mark.parametrize("option", ["-O", "--output", "--output=json", "--out"])
 def test_mypys_own_output_option_is_refused(spmd: Commands, option: str) -> None:
     done = spmd("check", option, "json")
     assert done.status == 2

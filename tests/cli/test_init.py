@@ -6,10 +6,11 @@ import os
 import stat
 from pathlib import Path
 
+import click
 import pytest
 import tomlkit
 
-from spmd_mypy.cli import edit, settings
+from spmd_mypy.cli import edit, init, settings
 from spmd_mypy.cli.edit import EditError
 from spmd_mypy.config import load
 from tests.cli.conftest import Commands
@@ -40,6 +41,41 @@ def test_makes_a_file_where_there_is_none(bare: Commands) -> None:
     assert load(found.config_file).names() == "dp, tp"
     again = bare("init")
     assert "has all of it" in again.out
+
+
+def test_without_axes_it_says_that_they_are_placeholders(bare: Commands) -> None:
+    """In what it prints and in what it writes; the file is read as it should be all the same."""
+    done = bare("init")
+    assert "The mesh axes are placeholders" in done.out
+    assert "an own axis is the dotted path of its class" in done.out
+    assert 'axes = ["dp", "cp", "tp"]  # placeholders' in Path("pyproject.toml").read_text()
+    Path("pyproject.toml").unlink()
+    bare.write(mypy__ini="[mypy]\nstrict = True\n\n[spmd-mypy]\nstrict = true\n\n[mypy-x]\nstrict = False\n")
+    assert "placeholders" in bare("init").out
+    assert "# placeholders: write the dims of your device mesh\naxes = dp, cp, tp\n" in Path("mypy.ini").read_text()
+    assert load(settings.read([]).config_file).names() == "dp, cp, tp"
+
+
+def test_asks_for_the_axes_on_a_terminal(bare: Commands, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where there are none yet; a wrong answer writes nothing."""
+    monkeypatch.setattr(init, "_is_interactive", lambda: True)
+    answers = iter(["nope", "dp, tp"])
+    monkeypatch.setattr(click, "prompt", lambda *_, **__: next(answers))
+    assert bare("init").status == 2
+    assert not Path("pyproject.toml").exists()
+    done = bare("init")
+    assert "placeholders" not in done.out
+    assert load(settings.read([]).config_file).names() == "dp, tp"
+    assert "has all of it" in bare("init").out  # and does not ask again
+
+
+def test_an_unreadable_file_that_would_win(bare: Commands) -> None:
+    """Nothing is written beside it: mypy would read it as soon as it is mended."""
+    bare.write(pyproject__toml=PYPROJECT, mypy__ini="plugins = x\n")
+    done = bare("init")
+    assert done.status == 2
+    assert "mypy.ini cannot be parsed" in done.err
+    assert Path("pyproject.toml").read_text() == PYPROJECT
 
 
 def test_keeps_comments_order_and_values(bare: Commands) -> None:
