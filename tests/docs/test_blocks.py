@@ -23,6 +23,7 @@ from click.testing import CliRunner
 
 from spmd_mypy.cli.main import main
 from spmd_mypy.config import build
+from spmd_runtime.precompile.__main__ import parser
 from tests.docs import worker
 from tests.docs.blocks import EXPERTS, ROOT, Block, all_blocks, rewrite
 from tests.mypy_runner import Project, cache_folder, configuration
@@ -189,6 +190,13 @@ def test_data(block: Block) -> None:
         pytest.fail(f"{block.where}: {block.language} is no data")
 
 
+@pytest.mark.parametrize(("at", "file"), [(0, "github.yml"), (2, "gitlab.yml"), (3, "pre-commit-config.yaml")])
+def test_the_ci_examples_are_the_files(at: int, file: str) -> None:
+    """What the page shows is what ``examples/ci`` has."""
+    shown = [block for block in of_kind("data") if block.page.name == "ci.md"][at]
+    assert shown.text == (ROOT / "examples" / "ci" / file).read_text()
+
+
 def commands(block: Block) -> list[list[str]]:
     """The commands of a shell block, without prompts, comments and what they print."""
     found = []
@@ -215,7 +223,7 @@ def test_console(block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.parametrize("block", of_kind("shell"), ids=name)
 def test_commands(block: Block) -> None:
-    """``spmd`` has the commands and options that the pages name."""
+    """``spmd`` and ``spmd_runtime.precompile`` have the commands and options that the pages name."""
     found = commands(block)
     assert found, f"{block.where} has no command"
     for command in found:
@@ -224,6 +232,8 @@ def test_commands(block: Block) -> None:
             known = main.commands.get(words[1])
             assert known is not None, f"{block.where}: no such command: {words[1]}"
             known.make_context(words[1], list(words[2:]), resilient_parsing=False)
+        if command[:3] == ["python", "-m", "spmd_runtime.precompile"]:
+            assert parser().parse_args(command[3:])
 
 
 def test_commands_are_read_by_their_parser() -> None:
