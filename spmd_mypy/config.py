@@ -45,6 +45,21 @@ class Axis:
         """The name as a string: ``tp``."""
         return self.cls.lower()
 
+    @property
+    def spelled(self) -> str:
+        """As the configuration spells it: ``tp``, or the dotted path of a project's own."""
+        return self.name if self.is_builtin else self.fullname
+
+    @property
+    def shown(self) -> str:
+        """As a message names one that is not configured: ``TP``, or the dotted path of a project's own."""
+        return self.cls if self.is_builtin else self.fullname
+
+    @property
+    def is_builtin(self) -> bool:
+        """Whether it is one of ``spmd_runtime``'s."""
+        return self.fullname == f"{AXES}.{self.cls}"
+
 
 @dataclass(frozen=True, slots=True)
 class Config:
@@ -83,6 +98,10 @@ class Config:
     def names(self) -> str:
         """All axis names, for messages."""
         return ", ".join(axis.name for axis in self.axes)
+
+    def spelled(self) -> str:
+        """All axes as the configuration spells them, for messages about one that is not there."""
+        return ", ".join(axis.spelled for axis in self.axes)
 
     def is_strict(self, module: str) -> bool:
         """Whether ``module`` is checked with ``strict = true``; the last matching override wins."""

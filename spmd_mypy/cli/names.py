@@ -16,8 +16,7 @@ from typing import Any, Final, TypeAlias
 from spmd_mypy.cli import settings as reader
 from spmd_mypy.cli.finding import Finding, Level, shown
 from spmd_mypy.cli.settings import Settings
-from spmd_mypy.config import Axis, Config, ConfigError, load
-from spmd_mypy.fullnames import AXES
+from spmd_mypy.config import Config, ConfigError, load
 
 Definition: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 _FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -79,7 +78,7 @@ _NOT_FOUND: Final = "mypy does not find its module"
 def _named(config: Config) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
     """Key, dotted path and, for a rule, its roles."""
     for axis in config.axes:
-        if axis != Axis(f"{AXES}.{axis.cls}"):
+        if not axis.is_builtin:
             yield "axes", axis.fullname, {}
     for name in config.groups:
         yield "groups", name, {}

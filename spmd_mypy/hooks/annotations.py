@@ -26,7 +26,7 @@ from mypy.types import (
 )
 
 from spmd_mypy import codes, compat
-from spmd_mypy.config import Config
+from spmd_mypy.config import Axis, Config
 from spmd_mypy.fullnames import GROUP, MESH_AXIS, PARAMETER, SHARD, SPMD_TYPE, TENSOR, TYPES
 from spmd_mypy.hooks.misspelled import instead, type_text
 from spmd_mypy.layout import KINDS, Layouts, axis_type, unknown_type
@@ -215,16 +215,16 @@ class Annotations:
         if isinstance(axis, LiteralType) and isinstance(axis.value, str):
             index, shown = self.config.by_name(axis.value), axis.value
         elif isinstance(axis, Instance):
-            index, shown = self.config.by_fullname(axis.type.fullname), axis.type.name
+            index, shown = self.config.by_fullname(axis.type.fullname), Axis(axis.type.fullname).shown
             if index is None and not axis.type.has_base(MESH_AXIS):
-                self._fail(ctx, f"{shown} is not a mesh axis; the configured axes are {self.config.names()}")
+                self._fail(ctx, f"{axis.type.name} is not a mesh axis; the configured axes are {self.config.names()}")
                 return None
         else:
             if isinstance(axis, LiteralType):
                 self._fail(ctx, f"{axis.value} is not a mesh axis; the axis stands first: S[TP, 0], say")
             return None
         if index is None:
-            self._fail(ctx, f"axis {shown} is not configured; the configured axes are {self.config.names()} "
+            self._fail(ctx, f"axis {shown} is not configured; the configured axes are {self.config.spelled()} "
                             f"([tool.spmd-mypy] axes)")  # fmt: skip
         return index
 

@@ -19,6 +19,7 @@ from mypy.types import (
 )
 
 from spmd_mypy import codes, messages
+from spmd_mypy.config import Axis
 from spmd_mypy.fullnames import GROUP, MESH_AXIS, SHARD
 from spmd_mypy.hooks import branches
 from spmd_mypy.hooks.arguments import Operand, option
@@ -74,26 +75,26 @@ class AxisReader:
         """The axis's index; UNKNOWN_AXIS where it is not known; WRONG_AXIS after an error."""
         cls = class_of(axis.type)
         if cls is not None and cls.type.has_base(MESH_AXIS):
-            return self._configured(api, axis, cls.type.fullname, cls.type.name, op)
+            return self._configured(api, axis, cls.type.fullname, op)
         if isinstance(axis.type, Instance) and axis.type.type.fullname == GROUP and axis.type.args:
             inner = get_proper_type(axis.type.args[0])
             if isinstance(inner, Instance):
-                return self._configured(api, axis, inner.type.fullname, inner.type.name, op)
+                return self._configured(api, axis, inner.type.fullname, op)
             return UNKNOWN_AXIS
         name = option(api, axis.expression)
         if isinstance(name, str):
             return self._found(api, axis, self.config.by_name(name), repr(name), op)
         return UNKNOWN_AXIS
 
-    def _configured(self, api: Any, axis: Given, fullname: str, shown: str, op: str) -> int:
+    def _configured(self, api: Any, axis: Given, fullname: str, op: str) -> int:
         if fullname == MESH_AXIS:
             return UNKNOWN_AXIS
-        return self._found(api, axis, self.config.by_fullname(fullname), shown, op)
+        return self._found(api, axis, self.config.by_fullname(fullname), Axis(fullname).shown, op)
 
     def _found(self, api: Any, axis: Given, index: int | None, shown: str, op: str) -> int:
         if index is not None:
             return index
-        text = messages.unknown_axis(op, shown, self.config.names())
+        text = messages.unknown_axis(op, shown, self.config.spelled())
         self.bench.fail(api, axis.expression, codes.COLLECTIVE, text)
         return WRONG_AXIS
 
