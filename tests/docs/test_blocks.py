@@ -21,6 +21,7 @@ import pytest
 import yaml  # type: ignore[import-untyped,unused-ignore]
 from click.testing import CliRunner
 
+from spmd_mypy import codes
 from spmd_mypy.cli.main import main
 from spmd_mypy.config import build
 from spmd_runtime.precompile.__main__ import parser
@@ -104,6 +105,23 @@ def test_the_readmes_blocks_have_tests_of_their_own() -> None:
     """``tests/packaging/test_readme.py`` and ``tests/precompile/test_command_line.py`` know these and no other."""
     opened = re.findall(r"^```(\w*)$", (ROOT / "README.md").read_text(), re.M)
     assert sorted(opened[::2]) == ["", "console", "python", "text", "toml"]
+
+
+PARTS = ["What it says", "Why it is a bug", "What to write", "When to silence it"]
+
+
+@pytest.mark.parametrize("code", [code.code for code in codes.ALL])
+def test_a_codes_page_has_its_parts(code: str) -> None:
+    """What it says of wrong code, the wrong gradient in numbers, right code, when to silence it: in this order."""
+    found = [block for block in BLOCKS if block.page.stem == code]
+    parts = {at: title for at, line in enumerate(found[0].page.read_text().splitlines(), 1)
+             if (title := line.removeprefix("## ")) in PARTS}  # fmt: skip
+    assert list(parts.values()) == PARTS
+    says, why, write, silence = parts
+    assert any(f"[{code}]" in (block.output or "") for block in found if says < block.line < why)
+    numbers = [block for block in found if why < block.line < write and block.kind == "ranks"]
+    assert numbers and all(len(set(re.findall(r"gradient (.*)", block.output or ""))) > 1 for block in numbers)
+    assert any(block.output is None for block in found if write < block.line < silence and block.kind == "static")
 
 
 # ---- static
