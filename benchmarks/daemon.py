@@ -77,7 +77,10 @@ def measure(folder: Path, modules: int, edits: int) -> dict[bool, list[tuple[flo
             daemons[plugin] = Daemon(folder, plugin)
         for number in range(edits):
             file = folder / "project" / f"m{(number * 37) % modules}.py"
-            file.write_text(file.read_text().replace(EDITED, f"        scale = scale * {number + 2}\n" + EDITED, 1))
+            before = file.read_text()
+            if EDITED not in before:
+                raise RuntimeError(f"{file.name} has no line {EDITED.strip()!r} to edit")
+            file.write_text(before.replace(EDITED, f"        scale = scale * {number + 2}\n" + EDITED, 1))
             time.sleep(1.1)  # dmypy compares whole seconds
             for plugin, daemon in daemons.items():
                 times[plugin].append(daemon.recheck())
@@ -103,7 +106,9 @@ def main() -> int:
         rows.append(f"| {name} | {median[plugin][0]:.2f} | {median[plugin][1]:.2f} |")
     extra = median[True][0] - median[False][0]
     rows.append(f"| difference (limit {LIMIT}) | {extra:.2f} | {median[True][1] - median[False][1]:.2f} |")
-    text = f"{args.modules} modules, median of {args.edits} edits.\n\n" + "\n".join(rows) + "\n"
+    command = f"python benchmarks/daemon.py --modules {args.modules} --edits {args.edits} --record"
+    head = f"{args.modules} modules, median of {args.edits} edits; made by `{command}`.\n\n"
+    text = head + "\n".join(rows) + "\n"
     print(text)
     if args.record:
         (ROOT / "benchmarks/results").mkdir(exist_ok=True)
