@@ -195,10 +195,10 @@ class Callables:
 
     def vmap(self, ctx: FunctionContext) -> Type:
         """``vmap(f)``: ``f``'s layouts; outside, dims count the mapped one too, so a Shard is only Varying."""
-        default = get_proper_type(ctx.default_return_type)
-        if not isinstance(default, CallableType) or not mentions_layout(default):
+        signature = _transformed(ctx)
+        if signature is None or not mentions_layout(signature):
             return ctx.default_return_type
-        return mapped(self.layouts, default, _without_dim)
+        return mapped(self.layouts, signature, _without_dim)
 
     def grad(self, ctx: FunctionContext) -> Type:
         """``torch.func.grad(f)``: the dual of the argument; ``f`` must give what a backward may start from."""
@@ -209,9 +209,9 @@ class Callables:
         return self._differentiated(ctx, with_value=True)
 
     def _differentiated(self, ctx: FunctionContext, *, with_value: bool) -> Type:
-        function, default = _first(ctx), get_proper_type(ctx.default_return_type)
+        function, signature = _first(ctx), _transformed(ctx)
         t = get_proper_type(function.type) if function is not None else None
-        if function is None or not isinstance(t, CallableType) or not isinstance(default, CallableType):
+        if function is None or not isinstance(t, CallableType) or signature is None:
             return ctx.default_return_type
         if not mentions_layout(t):
             return ctx.default_return_type
@@ -220,15 +220,15 @@ class Callables:
         value = get_proper_type(t.ret_type)
         loss = value.items[0] if aux and isinstance(value, TupleType) and value.items else value
         self._check_loss(ctx, function.expression, get_proper_type(loss))
-        gradient = self._gradient(default, argnums)
+        gradient = self._gradient(signature, argnums)
         if gradient is None or aux not in (True, False):
-            return default
+            return ctx.default_return_type
         if with_value:
             result: Type = self._tuple([gradient, value])
         else:
             aux_type = value.items[1] if isinstance(value, TupleType) and len(value.items) == 2 else unknown_type()
             result = self._tuple([gradient, aux_type]) if aux else gradient
-        return default.copy_modified(ret_type=result)
+        return signature.copy_modified(ret_type=result)
 
     def _gradient(self, function: CallableType, argnums: object) -> Type | None:
         if isinstance(argnums, tuple):
@@ -255,6 +255,20 @@ class Callables:
     def _tuple(self, items: list[Type]) -> Type:
         info = self.layouts.info("builtins.tuple")
         return TupleType(items, Instance(info, [unknown_type()])) if info is not None else unknown_type()
+
+
+def _transformed(ctx: FunctionContext) -> CallableType | None:
+    """The signature that a transform of ``torch.func`` gives before its result is adapted, or None.
+
+    torch 2.9 says only that it is a function; it takes what the function takes that is transformed.
+    """
+    default, function = get_proper_type(ctx.default_return_type), _first(ctx)
+    if not isinstance(default, CallableType) or function is None or not default.is_ellipsis_args:
+        return default if isinstance(default, CallableType) else None
+    given = get_proper_type(function.type)
+    if isinstance(given, Instance):
+        given = get_proper_type(compat.member_type(ctx.api, given, "__call__", ctx.context))
+    return given if isinstance(given, CallableType) else default
 
 
 def _without_dim(kind: AxisType) -> AxisType:
