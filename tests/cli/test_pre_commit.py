@@ -49,6 +49,23 @@ def test_finds_errors(repository: Commands) -> None:
     assert "[spmd-partial]" in done.stdout
 
 
+def test_leaves_out_what_mypy_excludes(repository: Commands) -> None:
+    """As plain mypy does: a changed file that the configuration leaves out is not reported."""
+    config = Path("pyproject.toml").read_text()
+    repository.write(pyproject__toml=config.replace("[tool.mypy]\n", '[tool.mypy]\nexclude = ["model"]\n'), fine__py="")
+    done = run_hook()
+    assert done.returncode == 0, done.stdout
+
+
+def test_fails_where_there_is_no_spmd(repository: Commands, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An environment without this package."""
+    folders = os.environ["PATH"].split(os.pathsep)
+    monkeypatch.setenv("PATH", os.pathsep.join(f for f in folders if not (Path(f) / "spmd").exists()))
+    done = run_hook()
+    assert done.returncode == 1, done.stdout
+    assert "Executable `spmd` not found" in done.stdout
+
+
 def test_fails_where_torch_is_any(repository: Commands) -> None:
     """As mypy would be in an isolated environment that ignores missing imports."""
     config = Path("pyproject.toml").read_text()
