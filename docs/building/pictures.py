@@ -264,7 +264,15 @@ def _step(title: str, a: _State, b: _State, css: str, reverse: bool = False) -> 
     tip = 6 if end > start else -6
     y = top + pitch - 5
     parts.append(f'<path class="spmd-arrow" d="M{start:g} {y:g} H{end:g} m{-tip} -5 l{tip} 5 l{-tip} 5"/>')
-    return _svg(middle + b.width + 2, top + RANKS * pitch, title, parts)
+    start_state, end_state = (b, a) if reverse else (a, b)
+    label = f"{title}, from {_said(start_state)} to {_said(end_state)}"
+    return _svg(middle + b.width + 2, top + RANKS * pitch, label, parts)
+
+
+def _said(state: _State) -> str:
+    """A state in words, for who cannot see the picture."""
+    ranks = (f"rank {rank}: {' '.join(f'{value:g}' for value in state.values[rank])}" for rank in range(RANKS))
+    return f"{state.letter} ({', '.join(ranks)})"
 
 
 def _collective_figure(c: Collective) -> str:
@@ -296,4 +304,4 @@ def _type_figure(letter: str) -> str:
 def _alone(title: str, state: _State) -> str:
     top = _HEAD + 8.0
     parts = [_text(0, 14, title, "spmd-title"), *_names(top, state.pitch), *_ranks(state, 48, top, state.pitch)]
-    return _svg(max(48 + state.width, 150), top + RANKS * state.pitch, title, parts)
+    return _svg(max(48 + state.width, 150), top + RANKS * state.pitch, f"{title}, {_said(state)}", parts)
