@@ -355,9 +355,13 @@ def _instead(op: str, src: AxisType, dst: AxisType, name: str, axis: str) -> tup
     return (f"to get from {src} to {dst}: {found}",) if found else ()
 
 
-def shard_without_dim(op: str, end: str, written: str) -> str:
-    """``src=S``: the class where a value of it is meant."""
-    return f"{op}: {end}={written} does not say which tensor dim is cut: write {end}={written}(0) for dim 0"
+def shard_value(op: str, end: str, written: str) -> str:
+    """``src=S``, ``src=S[TP, 0]``: the class where a value of it is meant."""
+    name, bracket, inside = written.partition("[")
+    dim = inside.rstrip("] ").rpartition(",")[2].strip() if bracket else ""
+    if dim.lstrip("-").isdigit():
+        return f"{op}: {end}={written} is a type for annotations: write {end}={name}({dim})"
+    return f"{op}: {end}={written} does not say which tensor dim is cut: write {end}={name}(0) for dim 0"
 
 
 def wrong_source(

@@ -213,6 +213,14 @@ def prettify(message: str) -> str:
 _KIND: Final = re.compile(rf"(?:[\w.]*\.)?\b(?:{'|'.join(_KINDS)})\[[\w.]+(?:, [\w\[\].-]+)?\]")
 
 
+_CLASS: Final = re.compile(rf"\btype\[(?:[\w.]*\.)?({'|'.join(_KINDS)})\[A_co(?:, D_co)?\]\]")
+
+
+def prettify_classes(message: str) -> str:
+    """``message`` with the kinds' own classes as users write them: ``type[R]``."""
+    return _CLASS.sub(lambda match: f"type[{'S' if match[1] == 'Shard' else _KINDS[match[1]]}]", message)
+
+
 def kind_of(axes: Iterable[str]) -> re.Pattern[str]:
     """What a message holds that prints a kind on one of these axes: others have classes of such names, too."""
     return re.compile(rf"\b(?:{'|'.join(_KINDS)})\[(?:[\w.]*\.)?(?:{'|'.join(map(re.escape, axes))})\b")

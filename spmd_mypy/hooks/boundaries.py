@@ -15,7 +15,7 @@ from mypy.errorcodes import ErrorCode
 from mypy.options import Options
 
 from spmd_mypy import codes
-from spmd_mypy.hooks import nominal, overloads
+from spmd_mypy.hooks import miscalls, nominal, overloads
 from spmd_mypy.hooks.acceptance import accepts, accepts_slot, pairs
 from spmd_mypy.hooks.complaints import code_for, compared, items, part_of, quoted_last
 from spmd_mypy.hooks.misspelled import Misspelled
@@ -23,7 +23,7 @@ from spmd_mypy.hooks.said import Said
 from spmd_mypy.rules.conversions import conversions, redirected
 from spmd_mypy.rules.kinds import AxisType
 from spmd_mypy.source import entry_value, lines_of, shortened, text_between
-from spmd_mypy.spelling import Slot, Spelled, is_kind, kind_of, prettify, prettify_kinds
+from spmd_mypy.spelling import Slot, Spelled, is_kind, kind_of, prettify, prettify_classes, prettify_kinds
 from spmd_mypy.unmarked import brought_about, unmark
 
 # Frequent, and without a type in them; most are never shown.
@@ -160,6 +160,8 @@ class Boundaries:
             verdict = self._layouts(file, error)
             if verdict:
                 return True
+        if "[A_co" in error.message:
+            error.message = prettify_classes(error.message)
         if self._kind.search(error.message):
             error.message = prettify_kinds(error.message)
         return False
@@ -168,8 +170,10 @@ class Boundaries:
         """A collective has overloads: where a hook's error failed them all, that error is what to say."""
         failed = self._failed and self._failed[:2] == (file, error.line)
         none = error.message.startswith(overloads.NO_VARIANT) and not failed
-        if none and (lacking := overloads.wrong_dst(file, error)):
-            error.code, error.message, self._dropped = codes.COLLECTIVE, lacking, error
+        if miscalls.announced(error):
+            return True
+        if none and (wrong := miscalls.explain(file, error)):
+            error.code, error.message, self._dropped = codes.COLLECTIVE, wrong, error
             return False
         if error.message.startswith(overloads.NO_VARIANT) and failed and not self._takes_none(error):
             assert self._failed is not None

@@ -182,7 +182,7 @@ class Collectives:
         """What ``src=`` or ``dst=`` says; reports the class S, which is no value."""
         cls = class_of(argument.type)
         if cls is not None and cls.type.fullname == SHARD:
-            text = messages.shard_without_dim(op, name, self.bench.text(ctx.api, argument.expression, "S"))
+            text = messages.shard_value(op, name, self.bench.text(ctx.api, argument.expression, "S"))
             self.bench.fail(ctx.api, argument.expression, codes.COLLECTIVE, text)
             return None
         return kind_value(ctx.api, argument)

@@ -6,7 +6,6 @@ arguments' types only; the call and its overloads are looked up where it stands.
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Callable
 from enum import Enum
 from typing import Any, Final
@@ -18,15 +17,10 @@ from mypy.types import AnyType, CallableType, Overloaded, Type, TypeOfAny, get_p
 
 from spmd_mypy import compat
 from spmd_mypy.hooks.signatures import mentions_layout
-from spmd_mypy.rules import collectives as table
-from spmd_mypy.rules.conversions import backward_of, call_of
-from spmd_mypy.source import lines_of, text_between
 from spmd_mypy.spelling import Spelled, parse
 from spmd_mypy.tree import walk
 
 NO_VARIANT: Final = "No overload variant of"
-# Collectives of ours that must be told what their result is to be.
-_WITH_DST: Final = frozenset({*table.TRANSITIONS, *table.ALIASES, "redistribute"}) - frozenset(table.DEFAULT_DST)
 
 Accepts = Callable[[Spelled, Spelled], bool]
 
@@ -100,26 +94,3 @@ def _fits(api: Any, given: Type, formal: Type, test: Accepts) -> bool:
         return True
     one, two = (parse(format_type_bare(t, api.options)) for t in (given, formal))
     return (one.laid_out or two.laid_out) and test(one, two)
-
-
-def wrong_dst(file: str, error: Any) -> str | None:
-    """What to say of a collective of ours without its ``dst``, or with types written as strings; None elsewhere."""
-    written = text_between(file, error.line, error.column, error.end_line, error.end_column)
-    if written is None or not any("spmd_runtime" in line for line in lines_of(file)):
-        return None
-    parsed = call_of(written)
-    if parsed is None:
-        return None
-    op, given = parsed
-    if f'"{op}"' not in error.message or op not in _WITH_DST:
-        return None
-    for name in ("src", "dst"):
-        value = given.get(name)
-        if isinstance(value, ast.Constant) and isinstance(value.value, str):
-            return f'{op}: write {name}={value.value}, the type itself, not {name}="{value.value}"'
-    if "dst" in given or None in given:
-        return None
-    start = table.DEFAULT_SRC.get(op)
-    rows = table.TRANSITIONS.get(op, {}).items()
-    ways = [f"{dst} (backward: {backward_of(row)})" for (src, dst), row in rows if src == start]
-    return f"{op} needs dst: {' or '.join(ways)}" if ways else f"{op} needs dst, the type that the result is to have"

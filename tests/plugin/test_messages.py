@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from typing import Final
 
 import pytest
 
+import spmd_runtime
+from spmd_mypy.hooks import miscalls
 from tests.mypy_runner import PRELUDE, Message, check, mismatches
 
 IMPORTS: Final = f"""{PRELUDE}
@@ -194,6 +197,42 @@ def test_one_mistake_is_one_report() -> None:
     assert mismatches({"once": ONCE}) == []
     lines = [m.line for m in check(ONCE) if m.severity == "error"]
     assert len(lines) == len(set(lines))
+
+
+MISCALLS: Final = [
+    ("all_reduce(p, TP)", "all_reduce needs dst: R (backward: all_reduce) or I (backward: nothing)"),
+    ("all_reduce(p, dst=R)", "all_reduce needs an axis, or its group, as the second argument"),
+    ("all_reduce(p, TP, P, R)", "takes src and dst by name: all_reduce(p, TP, src=P, dst=R)"),
+    (
+        "all_reduce(p, group=tp, dst=R)",
+        "has no argument group: the group is the second argument, all_reduce(p, tp, ...)",
+    ),
+    ("all_gather(s, TP, dim=0, dst=R)", "has no argument dim: src=S(0) or dst=S(0) says along which dim"),
+    ("all_reduce(p, TP, dst=R, op=dist.ReduceOp.MAX)", "has no argument op: a sum is all that it does"),
+    ("all_reduce(3.0, TP, dst=R)", "all_reduce takes a tensor, and 3.0 is a float"),
+    ("all_reduce([p, q], TP, dst=R)", "takes a tensor, and [p, q] is a list; of several at once: all_reduce_coalesced"),
+    ("reduce_scatter(p, TP(), dst=S(0))", "reduce_scatter takes the axis as a class: TP, not TP()"),
+    ("all_reduce(p, (DP, TP), dst=R)", "all_reduce goes over one axis, and (DP, TP) are several"),
+    ("all_reduce(p, 0, dst=R)", "all_reduce takes an axis, its name or its group, and 0 is an int"),
+    ('reduce_scatter(p, TP, dst="V")', 'reduce_scatter takes the type itself: dst=V, not dst="V"'),
+    ("all_gather(s, TP, src=0, dst=R)", "all_gather takes R, I, V, P or S(i) for src, and 0 is an int"),
+    ('all_reduce(p, TP, dst=R, out_dtype="bf16")', "takes a torch.dtype for out_dtype: torch.bfloat16, not 'bf16'"),
+    ("spmd.redistribute(v, TP, dst=R)", "redistribute needs src, the type that the tensor has"),
+    ("reduce_scatter(p, TP, dst=S[TP, 0])", "dst=S[TP, 0] is a type for annotations: write dst=S(0)"),
+]
+
+
+def test_a_call_that_fits_no_overload_says_what_is_wrong_with_it() -> None:
+    messages = found([statement for statement, _ in MISCALLS])
+    for statement, text in MISCALLS:
+        (message,) = messages[statement]
+        assert (message.code, message.severity) == ("spmd-collective", "error")
+        assert text in message.message
+
+
+@pytest.mark.parametrize("op", sorted(miscalls.ARGUMENTS))
+def test_the_arguments_of_a_collective(op: str) -> None:
+    assert set(miscalls.ARGUMENTS[op]) == set(inspect.signature(getattr(spmd_runtime, op)).parameters)
 
 
 INTERNAL: Final = f"""{IMPORTS}

@@ -40,7 +40,7 @@ def without_dst(p: Tensor[P[TP]]) -> Tensor[R[TP]]:
 
 
 def as_text(p: Tensor[P[TP]]) -> Tensor[I[TP]]:
-    return all_reduce(p, TP, dst="I")  # N: write dst=I, the type itself, not dst="I"
+    return all_reduce(p, TP, dst="I")  # N: all_reduce takes the type itself: dst=I, not dst="I"
 
 
 def summand_or_part(g: Tensor[V[TP]]) -> Tensor[R[TP]]:
