@@ -38,7 +38,7 @@ from spmd_mypy.hooks.pending import report_use
 from spmd_mypy.hooks.repeats import Repeats
 from spmd_mypy.hooks.zeros import zeros
 from spmd_mypy.layout import has_layout, is_parameter, is_tensor, same_type_variable, unknown_type
-from spmd_mypy.messages import violation_message
+from spmd_mypy.operation_messages import violation_message
 from spmd_mypy.rules import operations as rules
 from spmd_mypy.rules.axis import fits, without_gradient
 from spmd_mypy.rules.call import Argument, Call, Verdict, Violation
