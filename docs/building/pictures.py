@@ -131,13 +131,22 @@ _WORDS: Final[dict[tuple[str, str, str], str]] = {
     ("shift", "V", "V"): "shift the other way",
 }
 
-_TYPES: Final[dict[str, tuple[str, Ranks, str, Ranks]]] = {
+TYPES: Final[dict[str, tuple[str, Ranks, str, Ranks]]] = {
     # letter: its name, values, letter of the gradient, values of the gradient
     "R": ("Replicate", ((1, 2), (1, 2)), "P", ((3, 0), (1, 4))),
     "I": ("Invariant", ((1, 2), (1, 2)), "I", ((4, 4), (4, 4))),
     "V": ("Varying", ((1, 2), (5, 6)), "V", ((3, 0), (1, 4))),
     "P": ("Partial", ((1, 2), (3, 4)), "R", ((5, 7), (5, 7))),
     "S": ("Shard", ((1, 2), (3, 4)), "S", ((5, 6), (7, 8))),
+}
+
+# What stands behind it: one value, or, of a V, one on each rank.
+VALUES: Final[dict[str, tuple[Vector, ...]]] = {
+    "R": ((1, 2),),
+    "I": ((1, 2),),
+    "V": ((1, 2), (5, 6)),
+    "P": ((4, 6),),
+    "S": ((1, 2, 3, 4),),
 }
 
 _MEANING: Final = {
@@ -216,7 +225,8 @@ def _cells(state: _State, rank: int, left: float, top: float) -> list[str]:
         x, y = left + i % columns * _CELL, top + i // columns * _CELL
         zero = " spmd-zero" if value == 0 else ""
         size = f'x="{x:g}" y="{y:g}" width="{_CELL - 3}" height="{_CELL - 3}" rx="4"'
-        parts.append(f'<rect class="spmd-cell spmd-{state.letter[0]}{zero}" {size}/>')
+        kind = state.letter.partition("(")[0]  # S of S(0)
+        parts.append(f'<rect class="spmd-cell spmd-{kind}{zero}" {size}/>')
         parts.append(f'<text class="spmd-value{zero}" x="{x + (_CELL - 3) / 2:g}" y="{y + 21:g}">{value:g}</text>')
     return parts
 
@@ -295,10 +305,22 @@ def _call(c: Collective) -> str:
 
 
 def _type_figure(letter: str) -> str:
-    name, values, dual, gradient = _TYPES[letter]
+    name, values, dual, gradient = TYPES[letter]
     there = _alone(f"{name} ({letter})", _State(letter, values))
     back = _alone(f"its gradient: {dual}", _State(dual, gradient))
-    return _figure([there, back], _MEANING[letter], code=False)
+    return _figure([_meant(letter), there, back], _MEANING[letter], code=False)
+
+
+def _meant(letter: str) -> str:
+    """The value behind a type, apart from any rank."""
+    values, top = VALUES[letter], _HEAD + 8.0
+    title = "the value" if len(values) == 1 else "the values"
+    middle = (RANKS - len(values)) * (_CELL + 8) / 2
+    parts = [_text(0, 14, title, "spmd-title")]
+    for row, value in enumerate(values):
+        parts += _cells(_State("whole", (value, value)), 0, 0, top + middle + row * (_CELL + 8))
+    label = f"{title}: {', '.join(' '.join(f'{number:g}' for number in value) for value in values)}"
+    return _svg(4 * _CELL, top + RANKS * (_CELL + 8), label, parts)
 
 
 def _alone(title: str, state: _State) -> str:

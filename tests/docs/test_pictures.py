@@ -8,6 +8,7 @@ import pytest
 import torch
 import torch.distributed as dist
 
+from docs.building import pictures
 from docs.building.pictures import BACKWARD, COLLECTIVES, STEPS, Collective, backward, forward, picture
 from spmd_mypy.rules.collectives import TRANSITIONS
 from spmd_mypy.rules.kinds import parse
@@ -73,6 +74,20 @@ def test_every_collective_is_drawn() -> None:
     assert {c.op for c in COLLECTIVES.values()} >= {*TRANSITIONS, "broadcast", "shift"}
 
 
+def test_types_mean_their_values() -> None:
+    """The value drawn beside each type is what its ranks hold together, and the gradient is of the dual type."""
+    for letter, (_, (first, second), dual, gradient) in pictures.TYPES.items():
+        together = {
+            "P": (tuple(a + b for a, b in zip(first, second, strict=True)),),
+            "S": ((*first, *second),),
+            "V": (first, second),
+        }.get(letter, (first,))
+        assert pictures.VALUES[letter] == together
+        assert dual == _DUALS.get(letter, letter)
+        assert letter not in "RI" or first == second
+        assert dual not in "RI" or gradient[0] == gradient[1]
+
+
 def test_pictures_are_drawn() -> None:
-    for name in [*COLLECTIVES, *(f"type {letter}" for letter in "RIVPS")]:
-        assert picture(name).count("<svg") == 2
+    assert {picture(name).count("<svg") for name in COLLECTIVES} == {2}
+    assert {picture(f"type {letter}").count("<svg") for letter in "RIVPS"} == {3}
