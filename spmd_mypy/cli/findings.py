@@ -96,9 +96,6 @@ def _owner(folder: Path) -> str:
     return ""
 
 
-FATAL: Final = (plugin, torch, stubs, certain)
-
-
 # ---- the configuration
 
 
@@ -123,6 +120,18 @@ def configuration(settings: Settings) -> Iterator[Finding]:
             yield Finding("warning", "configuration", f"mypy reads {shown(file)} and ignores {section} in {path.name}",
                           "keep one of them; only pyproject.toml can hold all of [tool.spmd-mypy]")  # fmt: skip
     yield Finding("ok", "configuration", f"mesh axes: {config.names()}")
+
+
+def misplaced(settings: Settings) -> Iterator[Finding]:
+    """The plugin's section in another file than the one that mypy reads: nobody reads it."""
+    if settings.config_file is None or reader.asked(settings.arguments):
+        return
+    file = Path(settings.config_file).resolve()
+    holders = [path.resolve() for path in reader.plugins_sections(file.parent)]
+    if holders and file not in holders:
+        names = " and ".join(path.name for path in holders)
+        yield Finding("problem", "configuration", f"{names} configures the plugin, but mypy reads {shown(str(file))}",
+                      f"move the section to {file.name}, or mypy's own configuration to {holders[0].name}")  # fmt: skip
 
 
 def options(settings: Settings) -> Iterator[Finding]:
@@ -174,4 +183,19 @@ def probe(settings: Settings) -> Iterator[Finding]:
                       f"delete {settings.cache_dir} and try again; if that does not help, report it")  # fmt: skip
 
 
-ALL: Final = (versions, plugin, configuration, names, options, other_mypy, torch, stubs, cache, daemon, probe)
+# Those of which one is enough for nothing, or not what was meant, to be checked.
+FATAL: Final = (plugin, torch, stubs, misplaced, certain)
+ALL: Final = (
+    versions,
+    plugin,
+    configuration,
+    misplaced,
+    names,
+    options,
+    other_mypy,
+    torch,
+    stubs,
+    cache,
+    daemon,
+    probe,
+)

@@ -104,6 +104,9 @@ def _say_which(folder: Path, path: Path) -> None:
         say(f"mypy reads {_shown(path)}, which wins over {names}; that is the file to edit")
     elif path.parent.resolve() != folder.resolve():
         say(f"mypy reads {_shown(path)} when it is run here")
+    unread = [other for other in settings.plugins_sections(path.parent) if other.resolve() != path.resolve()]
+    for other in unread:
+        say(f"{other.name} has a section for the plugin, which mypy does not read there; move what is in it")
     if path.suffix != ".toml":
         say(f"{path.name} takes the plain keys; tables such as groups, rules and configurations need pyproject.toml")
 

@@ -127,15 +127,15 @@ class Broken:
 def broken(settings: Settings) -> Iterator[Broken]:
     """The files that mypy passes over, on its way to the one that it reads, because it cannot parse them."""
     chosen = Path(settings.config_file).resolve() if settings.config_file else None
-    for path in _asked(settings.arguments) or _on_the_way():
-        reason = _unparsable(path)
+    for path in asked(settings.arguments) or _on_the_way():
+        reason = _unparsable(path) if path.is_file() else None
         if reason is not None:
             yield Broken(str(path), reason)
         if path.resolve() == chosen:
             return
 
 
-def _asked(arguments: Sequence[str]) -> list[Path]:
+def asked(arguments: Sequence[str]) -> list[Path]:
     """The file of ``--config-file FILE``."""
     for i, argument in enumerate(arguments):
         name, equals, value = argument.partition("=")
@@ -178,12 +178,21 @@ def sections(folder: Path) -> Iterator[Path]:
             yield path
 
 
-def _has_section(path: Path) -> bool:
-    head = "[tool.mypy" if path.suffix == ".toml" else "[mypy"
+def plugins_sections(folder: Path) -> Iterator[Path]:
+    """The files in ``folder`` that hold a configuration of the plugin's."""
+    for name in CANDIDATES:
+        path = folder / name
+        if path.is_file() and _has_section(path, "spmd-mypy"):
+            yield path
+
+
+def _has_section(path: Path, section: str = "mypy") -> bool:
+    head = f"[tool.{section}" if path.suffix == ".toml" else f"[{section}"
     try:
-        return any(line.strip().startswith(head) for line in path.read_text(encoding="utf-8").splitlines())
+        lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError):
         return False
+    return any(line.strip().lstrip("[").startswith(head[1:]) and line.strip().startswith("[") for line in lines)
 
 
 # ---- torch

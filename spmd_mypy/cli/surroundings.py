@@ -129,16 +129,25 @@ def _foreign(name: str, found: str) -> Finding:
 
 
 def _loads_plugin(mypy: str) -> bool:
-    """Whether that mypy can load the plugin: it is asked."""
+    """Whether that mypy is new enough, can load the plugin and finds torch: it is asked."""
+    version = re.search(r"\d+(\.\d+)+", _said(mypy, "--version"))
+    if version is None or _numbers(version[0]) < OLDEST_MYPY:
+        return False
     with tempfile.TemporaryDirectory() as folder:
         config = Path(folder) / "mypy.ini"
-        config.write_text(f"[mypy]\nplugins = {reader.PLUGIN}\n")
-        call = [mypy, "--config-file", str(config), "--cache-dir", os.devnull, "-c", "pass"]
-        try:
-            done = subprocess.run(call, capture_output=True, text=True, timeout=_PATIENCE, check=False)
-        except (OSError, subprocess.TimeoutExpired):
-            return False
-    return done.returncode == 0 and "Success" in done.stdout
+        config.write_text(
+            f"[mypy]\nplugins = {reader.PLUGIN}\nfollow_imports = skip\n"
+        )  # skip: finds, but does not read
+        options = ("--config-file", str(config), "--cache-dir", os.devnull)
+        return "Success" in _said(mypy, *options, "-c", "import torch, spmd_runtime")
+
+
+def _said(*command: str) -> str:
+    """What a command prints; nothing where it cannot be run."""
+    try:
+        return subprocess.run(command, capture_output=True, text=True, timeout=_PATIENCE, check=False).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
 
 
 # ---- caches and daemons

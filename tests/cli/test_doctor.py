@@ -65,6 +65,20 @@ def test_another_mypy(spmd: Commands, monkeypatch: pytest.MonkeyPatch, tmp_path:
     assert str(other / "mypy") in found["path"][0]["text"]
 
 
+@pytest.mark.parametrize("answer", ["mypy 1.18.2 (compiled: yes)", "mypy 2.4.1 (compiled: yes)"])
+def test_another_mypy_that_is_of_no_use(
+    spmd: Commands, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, answer: str
+) -> None:
+    """It is too old; or it loads the plugin, but finds no torch."""
+    other = tmp_path / "other"
+    other.mkdir()
+    imports = '*torch*) echo "error: Cannot find module";; *) echo "Success: no issues found";;'
+    (other / "mypy").write_text(f'#!/bin/sh\ncase "$*" in --version) echo "{answer}";; {imports} esac\n')
+    (other / "mypy").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{other}{os.pathsep}{os.environ['PATH']}")
+    assert levels(examined(spmd), "path")[0] == "problem"
+
+
 def test_another_mypy_that_has_the_plugin(spmd: Commands, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """As through a version manager's shim: it is asked, and what answers is no problem."""
     other = tmp_path / "shims"
@@ -157,9 +171,23 @@ def test_mypys_remarks(spmd: Commands) -> None:
 
 
 def test_file_that_loses(spmd: Commands) -> None:
-    spmd.write(mypy__ini="[mypy]\nplugins = spmd_mypy.plugin\n")
+    spmd.write(mypy__ini="[mypy]\nplugins = spmd_mypy.plugin\n\n[spmd-mypy]\naxes = tp\n")
     found = examined(spmd, status=0)
     assert "ignores [tool.mypy] in pyproject.toml" in found["configuration"][0]["text"]
+
+
+def test_section_in_a_file_that_mypy_does_not_read(spmd: Commands) -> None:
+    """Its axes would be ignored in silence; a file asked for by name is another matter."""
+    spmd.write(
+        pyproject__toml="[tool.spmd-mypy]\naxes = ['tp']\n",
+        setup__cfg="[mypy]\nplugins = spmd_mypy.plugin\n",
+        ci__ini="[mypy]\nplugins = spmd_mypy.plugin\n",
+    )
+    found = examined(spmd)
+    assert "pyproject.toml configures the plugin, but mypy reads setup.cfg" in found["configuration"][1]["text"]
+    assert "but mypy reads setup.cfg" in spmd("check").err
+    assert "has a section for the plugin, which mypy does not read" in spmd("init", "--dry-run").err
+    examined(spmd, "--config-file", "ci.ini", status=0)
 
 
 def test_wrong_key(spmd: Commands) -> None:
