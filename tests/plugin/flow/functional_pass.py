@@ -8,7 +8,7 @@ import torch.distributed._functional_collectives as funcol
 import torch.distributed.nn.functional as dnn
 from torch import nn
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
-from torch.distributed.distributed_c10d import GroupName
+from torch.distributed.distributed_c10d import GroupName  # type: ignore[attr-defined,unused-ignore]  # not in torch 2.9
 from typing_extensions import assert_type
 
 from spmd_runtime import CP, DP, TP, Group, I, P, Parameter, R, S, Tensor, V
