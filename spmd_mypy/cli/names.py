@@ -57,12 +57,16 @@ def names(settings: Settings) -> Iterator[Finding]:
         config = load(settings.config_file)
     except ConfigError:
         return  # the finding `configuration`
-    file = shown(settings.config_file)
+    file, section = shown(settings.config_file), "tool.spmd-mypy" if _is_toml(settings) else "spmd-mypy"
     for key, name, roles in _named(config):
-        wrong = _Search(settings).wrong(name, roles)
+        wrong = _Search(settings).wrong(name, roles, is_axis=key == "axes")
         if wrong is not None:
             level: Level = "problem" if wrong.certain or key == "axes" else "warning"
-            yield Finding(level, "names", f"{file}: [tool.spmd-mypy] {key}: {name}: {wrong.text}", wrong.advice)
+            yield Finding(level, "names", f"{file}: [{section}] {key}: {name}: {wrong.text}", wrong.advice)
+
+
+def _is_toml(settings: Settings) -> bool:
+    return (settings.config_file or "").endswith(".toml")
 
 
 def certain(settings: Settings) -> Iterator[Finding]:
@@ -92,10 +96,10 @@ class _Search:
     def __init__(self, settings: Settings) -> None:
         self.find: Callable[[str], reader.Found | None] = lambda module: reader.find(settings, module)
 
-    def wrong(self, name: str, roles: Mapping[str, Any]) -> Wrong | None:
+    def wrong(self, name: str, roles: Mapping[str, Any], *, is_axis: bool) -> Wrong | None:
         """What is wrong with a dotted path and its roles; None where nothing is, or nobody can tell."""
         module, path, rest = self._split(name)
-        if module is None:
+        if module is None or (rest and Path(path).is_dir()):  # the folder is a namespace package, without a file
             return Wrong(_NOT_FOUND, "correct the path, or leave the entry out: it has no effect", certain=False)
         tree = _read(path, module)
         if tree is None or not rest or _is_beside(path, rest[0]):
@@ -104,7 +108,10 @@ class _Search:
             return self._elsewhere(tree, rest)
         if rest[0] not in tree.names:
             return _missing(module, rest[0], [*tree.names, *_beside(path)]) if tree.closed else None
-        return _in_definition(name, tree.definitions.get(rest[0], []), rest[1:], roles)
+        found = tree.definitions.get(rest[0], [])
+        if is_axis and found and not any(isinstance(node, ast.ClassDef) and node.bases for node in found):
+            return Wrong(f"{rest[0]} is no mesh axis", "name a class that derives from spmd_runtime.MeshAxis")
+        return _in_definition(name, found, rest[1:], roles)
 
     def _split(self, name: str) -> tuple[str | None, str, list[str]]:
         """The longest part of a path that mypy finds as a module, its file, and what is left."""
@@ -192,7 +199,9 @@ def _beside(path: str) -> list[str]:
 
 def _is_beside(path: str, name: str) -> bool:
     """Whether a package has something by that name that mypy does not find as a module, such as a binary."""
-    return Path(path).stem == "__init__" and any(p.stem == name for p in Path(path).parent.glob(f"{name}*"))
+    return Path(path).stem == "__init__" and any(
+        p.name.partition(".")[0] == name for p in Path(path).parent.glob(f"{name}*")
+    )
 
 
 def _read(path: str, module: str) -> Module | None:

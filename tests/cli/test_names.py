@@ -48,10 +48,12 @@ class State:
 
 class Inherits(State): ...
 """,
+    "proj/native.cpython-399.so": "",
+    "loose/mesh.py": "from spmd_runtime import MeshAxis\n\n\nclass Part(MeshAxis):\n    pass\n",
     "proj/dynamic.py": "def __getattr__(name: str) -> object: ...\n",
 }
 RIGHT = """\
-axes = ["tp", "proj.mesh.Seq"]
+axes = ["tp", "proj.mesh.Seq", "loose.mesh.Part"]
 [tool.spmd-mypy.groups]
 "proj.kernels.get_tp" = "tp"
 "proj.kernels.State.get" = "tp"
@@ -60,6 +62,7 @@ axes = ["tp", "proj.mesh.Seq"]
 "proj.kernels.alias" = "tp"
 "proj.dynamic.whatever" = "tp"
 "proj.starring.starred" = "tp"
+"proj.native.f" = "tp"
 [tool.spmd-mypy.rules]
 "proj.kernels.fused" = { nonlinear = ["x", "bias", "rest"], shape = ["eps"] }
 "proj.kernels.anything" = { nonlinear = ["other"] }
@@ -98,6 +101,9 @@ def test_no_false_alarm(project: Commands) -> None:
         ('axes = ["proj.mesh.Sec"]', "problem", "axes: proj.mesh.Sec: there is no Sec in proj.mesh", "proj.mesh.Seq?"),
         ('axes = ["proj.mash.Seq"]', "problem", "there is no mash in proj", "proj.mesh?"),
         ('axes = ["porj.mesh.Seq"]', "problem", "mypy does not find its module", "correct the path"),
+        ('axes = ["loose.mash.Seq"]', "problem", "mypy does not find its module", "correct the path"),
+        ('axes = ["proj.kernels.State"]', "problem", "State is no mesh axis", "derives from spmd_runtime.MeshAxis"),
+        ('axes = ["proj.kernels.fused"]', "problem", "fused is no mesh axis", "derives from spmd_runtime.MeshAxis"),
         ('axes = ["proj.again.Seq"]', "problem", "Seq is only imported there", '"proj.mesh.Seq"'),
         ('axes = ["proj.Sequence"]', "problem", "Sequence is only imported there", '"proj.mesh.Seq"'),
         ('[tool.spmd-mypy.groups]\n"proj.kernels.get_pt" = "tp"', "problem", "no get_pt in", "proj.kernels.get_tp?"),
