@@ -65,12 +65,13 @@ def on_page_markdown(markdown: str, page: Page, **kwargs: Any) -> str:
 def on_page_content(html: str, **kwargs: Any) -> str:
     """Drop the roles of docstrings (``:func:``), and say where code in a line of text may be broken.
 
-    Short code may not (``--strict``, ``S[TP, 0]``), a long name may behind ``_``, ``.`` and ``(``.
+    Short code may not (``--strict``, ``S[TP, 0]``), a long name may behind ``_``, ``.`` and ``(``.  Blocks, whose code
+    stands behind an empty span, wrap as they are.
     """
     del kwargs
     html = re.sub(r":(?:func|class|mod|meth):(<code>)", r"\1", html)
     html = re.sub(r"<code>([^<>\s]{1,20}|[^<>]{1,14})</code>", r'<code class="spmd-short">\1</code>', html)
-    return re.sub(r"<code>([^<>]+)</code>", lambda code: f"<code>{_breakable(code[1])}</code>", html)
+    return re.sub(r"(?<!</span>)<code>([^<>]+)</code>", lambda code: f"<code>{_breakable(code[1])}</code>", html)
 
 
 def _breakable(code: str) -> str:

@@ -58,6 +58,12 @@ def test_pictures_and_tables_are_in_place(site: Path) -> None:
     assert "reduce_scatter" in text(site / "collectives" / "index.html")
 
 
+def test_names_break_in_lines_and_not_in_blocks(site: Path) -> None:
+    page = text(site / "from-megatron" / "index.html")
+    assert "copy_<wbr>to_<wbr>tensor_<wbr>model_<wbr>parallel_<wbr>region</code>" in page
+    assert not [block for block in re.findall(r"<pre>.*?</pre>", page, re.S) if "<wbr>" in block]
+
+
 def test_the_reference_has_what_is_public(site: Path) -> None:
     """Every function that programs import has an entry."""
     import spmd_runtime  # noqa: PLC0415
