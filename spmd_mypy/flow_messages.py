@@ -49,7 +49,9 @@ def written_in_place(op: str, tensor: Named, what: str, new: AxisType) -> Text:
         f"{op} makes {name} {word(new)} on {axis} in place, but it is a {what} declared {word(old)}: {sees} {word(old)}"
     )
     text = text.replace("a attribute", "an attribute")
-    return text, (f"work on a copy ({name}.clone()) or on the result of a collective of spmd_runtime",)
+    found = conversions.conversion(old, new, axis, name)
+    typed = found if found is not None and found.startswith(f"{op}(") else "a collective of spmd_runtime"
+    return text, (f"work on a copy ({name}.clone()) or on the result of {typed}",)
 
 
 def in_flight(name: str, handle: str) -> str:

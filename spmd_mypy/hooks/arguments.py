@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
 from mypy.nodes import (
@@ -63,7 +63,7 @@ _CONSTANTS: Final[dict[str, OptionValue]] = {"builtins.True": True, "builtins.Fa
 class Operand:
     """One tensor or number among a call's arguments, with the expression it comes from.
 
-    ``type`` is the tensor's type, unions kept whole; ``expression`` is None where a container gave it.
+    ``type`` is the tensor's type, unions kept whole; ``expression`` is None where a container gave it, ``container``.
     """
 
     param: str
@@ -71,6 +71,7 @@ class Operand:
     expression: Expression | None
     number: bool = False
     value: OptionValue = UNKNOWN
+    container: Expression | None = None
 
 
 # ---- literal options
@@ -176,8 +177,10 @@ def _displayed(api: Any, param: str, items: list[Expression]) -> Iterator[Operan
         t = compat.stored_type(api, inner)
         if isinstance(get_proper_type(t) if t is not None else None, AnyType):
             untyped.append(Operand(param, AnyType(TypeOfAny.special_form), inner))
+        elif t is not None and inner is item:
+            found.extend(leaves(api, param, t, inner))
         elif t is not None:
-            found.extend(leaves(api, param, t, None if isinstance(item, StarExpr) else inner))
+            found.extend(replace(o, container=inner) for o in leaves(api, param, t, None))
     yield from found
     if any(not operand.number for operand in found):
         yield from untyped
@@ -199,7 +202,8 @@ def leaves(api: Any, param: str, t: Type, expression: Expression | None) -> Iter
         yield Operand(param, t, expression, number=True, value=value)
         return
     for tensor in tensors_in(t):
-        yield Operand(param, tensor, expression if is_tensor(t) or tensor is t else None)
+        whole = is_tensor(t) or tensor is t
+        yield Operand(param, tensor, expression if whole else None, container=None if whole else expression)
 
 
 def _elements(api: Any, param: str, t: Type, expression: Expression) -> Iterable[Operand] | None:
@@ -217,7 +221,7 @@ def _elements(api: Any, param: str, t: Type, expression: Expression) -> Iterable
         found = compat.stored_type(api, element)
         return leaves(api, param, found, element) if found is not None else ()
     item = element_type(api, expression)
-    return leaves(api, param, item, None) if item is not None else None
+    return (replace(o, container=expression) for o in leaves(api, param, item, None)) if item is not None else None
 
 
 # mypy keeps no names of positional-only parameters and of special methods' parameters.
@@ -250,7 +254,7 @@ def operands(op: str, ctx: AnyCall) -> tuple[list[Operand], dict[str, OptionValu
         ):
             param = name or keyword or (nameless[at] if at < len(nameless) else "")
             if kind is ARG_STAR or kind is ARG_STAR2:
-                found.extend(leaves(ctx.api, param, t, None))
+                found.extend(replace(o, container=expression) for o in leaves(ctx.api, param, t, None))
                 options.setdefault(param, UNTYPED if isinstance(get_proper_type(t), AnyType) else UNKNOWN)
             else:
                 _place(ctx.api, param, t, _written(special, ctx.context, expression), found, options)

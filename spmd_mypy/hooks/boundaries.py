@@ -28,6 +28,7 @@ from spmd_mypy.unmarked import brought_about, unmark
 
 # Frequent, and without a type in them; most are never shown.
 _NEVER_OURS: Final = frozenset({"explicit-override", "mutable-override", "import-untyped", "no-untyped-def"})
+_STARRED: Final = re.compile(r'incompatible type "\*')
 _FOREACH: Final = re.compile(r"\b_foreach_\w+\(")
 _PLAIN_TARGET: Final = re.compile(r"\s*(\w+)\s*=(?!=)")
 _CONTAINERS: Final = re.compile(r'has type "(ModuleList|ModuleDict|Sequential|ParameterList|ParameterDict)\[')
@@ -301,13 +302,18 @@ class Boundaries:
         written = text_between(file, error.line, error.column, error.end_line, error.end_column) or "x"
         written = entry_value(written) if code == "dict-item" else written.removeprefix("yield ")
         name = shortened(written)
-        whole = all(member.is_tensor for member in got.members)  # else the text is a tuple or list around it
+        # Else the text is a tuple or list around it.
+        whole = all(member.is_tensor for member in got.members) and not _STARRED.search(error.message)
         advice = None
         if code == "assignment" and self._redefinition and (variable := _assigned_again(file, error)):
             return f"{text}; {variable} keeps the type that it is declared with: give this value a name of its own"
         if whole:
             advice = redirected(written, have.kind, need.kind) or conversions(have.kind, need.kind, have.axis, name)
-        elif (part := part_of(written, [first_difference(*pair) is not None for pair in items(got, want)])) is not None:
+        elif (
+            not _STARRED.search(error.message)
+            and (part := part_of(written, [first_difference(*pair) is not None for pair in items(got, want)]))
+            is not None
+        ):
             advice = conversions(have.kind, need.kind, have.axis, part.name)
             advice = f"{part.words}{advice}" if advice else None
         if advice:

@@ -16,7 +16,7 @@ from typing import Any, Final
 from mypy.nodes import Expression, MemberExpr, NameExpr
 from mypy.plugin import AttributeContext, MethodContext
 from mypy.typeops import make_simplified_union
-from mypy.types import AnyType, FunctionLike, Instance, NoneType, Type, UnionType, get_proper_type
+from mypy.types import AnyType, FunctionLike, Instance, NoneType, TupleType, Type, UnionType, get_proper_type
 
 from spmd_mypy import compat
 from spmd_mypy.hooks import branches, untyped
@@ -231,11 +231,23 @@ class Operations:
 
     def _fail(self, site: Site, members: list[Operand], violation: Violation) -> None:
         call = Call(site.op, site.arguments, site.options, True)
-        texts = [self.bench.text(site.api, o.expression, _fallback_text(o)) for o in members]
+        texts = [self._text(site, o, members) for o in members]
         trained = [at for at, o in enumerate(members) if is_parameter(o.type)]
         message = violation_message(call, violation, texts, self.bench.axis(violation.axis), self._ask(site), trained)
         branch = self._branch(site, violation)
         self.bench.fail(site.api, site.context, message.code, message.text + branch, message.notes)
+
+    def _text(self, site: Site, o: Operand, members: list[Operand]) -> str:
+        """An operand as it is written; of a tuple ``pair[0]``, of another container ``xs[...]``."""
+        if o.expression is not None or o.container is None:
+            return self.bench.text(site.api, o.expression, _fallback_text(o))
+        whole = compat.stored_type(site.api, o.container)
+        whole = get_proper_type(whole) if whole is not None else None
+        beside = [other for other in members if other.container is o.container]
+        items = whole.items if isinstance(whole, TupleType) else []
+        each = len(items) == len(beside) and all(map(is_tensor, items))
+        place = next(at for at, other in enumerate(beside) if other is o) if each else "..."
+        return f"{self.bench.text(site.api, o.container, o.param)}[{place}]"
 
     def _branch(self, site: Site, violation: Violation) -> str:
         """Which branch makes a culprit what it is, where another makes it something else; of the first such culprit."""

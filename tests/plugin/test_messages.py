@@ -19,7 +19,8 @@ from spmd_runtime import all_gather, all_reduce, all_to_all, broadcast, convert,
 PARAMETERS: Final = (
     "p: Tensor[P[TP]], q: Tensor[P[TP]], r: Tensor[R[TP]], i: Tensor[I[TP]], v: Tensor[V[TP]], s: Tensor[S[TP, 0]], "
     "pd: Tensor[R[DP], P[TP]], sd: Tensor[R[DP], S[TP, 1]], w: Tensor[R[TP]], dp: Group[DP], tp: Group[TP], "
-    "ps: list[Tensor[P[TP]]], pair: tuple[Tensor[P[TP]], int], param: Parameter[I[TP]]"
+    "ps: list[Tensor[P[TP]]], pair: tuple[Tensor[P[TP]], int], two: tuple[Tensor[P[TP]], Tensor[R[TP]]], "
+    "param: Parameter[I[TP]]"
 )
 # What is wrong, and what may be written instead: its collective stands so in the message, or what is given beside it.
 REMEDIES: Final[dict[str, list[str | tuple[str, str]]]] = {
@@ -122,6 +123,11 @@ TEXTS: Final = [
     ),
     ("r.sum().backward()", "backward starts at r.sum(), which is Replicate on TP, neither Invariant nor Partial"),
     ("p.relu_()", "relu_ is nonlinear and p is Partial on TP: relu of a pending sum is not the sum of relus"),
+    ("dist.all_reduce(p, group=tp)", "on the result of all_reduce(p, TP, dst=R) (backward: all_reduce)"),
+    # What stands in a container is named by it.
+    ("nn.utils.clip_grad_norm_(ps, 1.0)", "clip_grad_norm_ is nonlinear and ps[...] is Partial on TP"),
+    ("torch.cat([*ps, r])", "reduce first: all_reduce(ps[...], TP, dst=R)"),
+    ("torch.stack(two)", "two[0] is Partial on TP and two[1] is not: two[1] would be summed once per rank"),
     # Long operands are shortened where they have brackets, and stay calls that can be read.
     (
         "F.gelu(F.linear(p, w).view(p.shape[0], p.shape[1], p.shape[2] * 2).contiguous())",
@@ -134,6 +140,15 @@ def test_a_hint_that_would_be_wrong_is_not_given() -> None:
     """A parameter has a gradient; what is added to a pending sum would be summed once per rank."""
     for statement, messages in found(["param * v", "i + p", "F.linear(i, v)"]).items():
         assert messages and not any("detach" in m.message for m in messages), (statement, messages)
+
+
+def test_arguments_with_stars_are_not_advised_as_one() -> None:
+    """``**{"a": p}``: what stands after the stars is no tensor."""
+    source = f"{IMPORTS}\ndef k(*args: Tensor[R[TP]], **named: Tensor[R[TP]]) -> None: ...\n"
+    source += f"def f({PARAMETERS}) -> None:\n    k(*ps)\n    k(**{{'a': p}})\n"
+    messages = check(source)
+    assert [m.code for m in messages] == ["spmd-arg", "spmd-arg"]
+    assert all(m.message.endswith("; on TP it is P, declared R") for m in messages), messages
 
 
 def test_texts() -> None:
