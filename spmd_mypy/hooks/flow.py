@@ -12,7 +12,7 @@ from typing import Any
 
 from mypy.nodes import CallExpr, Expression, ListExpr, MemberExpr, NameExpr, StrExpr, TupleExpr
 from mypy.plugin import FunctionContext
-from mypy.types import AnyType, Instance, ProperType, Type, UnionType, get_proper_type
+from mypy.types import AnyType, Instance, Overloaded, ProperType, Type, UnionType, get_proper_type
 
 from spmd_mypy import codes, compat, flow_messages
 from spmd_mypy.fullnames import REDUCED
@@ -67,7 +67,17 @@ class Flow:
         self.equality = Equality(bench)
 
     def call(self, op: str, row: Row, ctx: FunctionContext) -> Type:
-        """A call of the function that ``row`` describes."""
+        """A call of the function that ``row`` describes.
+
+        Where it has overloads (torch 2.14), what is refused is reported at once: mypy would take it for a reason to
+        try the call again, in which the tensor already has its new type.
+        """
+        if not _overloaded(ctx):
+            return self._call(op, row, ctx)
+        with compat.past_all_trials(ctx.api):
+            return self._call(op, row, ctx)
+
+    def _call(self, op: str, row: Row, ctx: FunctionContext) -> Type:
         site = self._site(op, row, ctx)
         written = self._given(ctx, row.written)
         if not self._concerns_us(site, written):
@@ -286,6 +296,12 @@ class Flow:
 
     def _all_axes(self, site: Site, change: Change) -> tuple[AxisType | None, ...]:
         return tuple(axis_type(slot) for slot in change([unknown_type()] * self.layouts.size))
+
+
+def _overloaded(ctx: FunctionContext) -> bool:
+    """Whether the called function has overloads, which mypy tries one by one."""
+    callee = compat.stored_type(ctx.api, ctx.context.callee) if isinstance(ctx.context, CallExpr) else None
+    return callee is not None and isinstance(get_proper_type(callee), Overloaded)
 
 
 def _asynchronous(ctx: FunctionContext, op: str) -> bool:
