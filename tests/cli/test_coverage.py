@@ -153,6 +153,12 @@ def held(x: X, state: Any) -> None:
     total = pair[0] * 2
 
 
+def paired(grads: list[torch.Tensor], x: X) -> None:
+    named = {str(i): g for i, g in zip(range(2), grads)}
+    for name, g in named.items():
+        x * g
+
+
 class Block(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -175,9 +181,10 @@ def test_causes_in_loops_containers_and_modules(spmd: Commands) -> None:
         (26, "parameter ts of undeclared is declared without its type"),
         (34, "layer() gives Any"),
         (37, "parameter state of held is Any"),
-        (47, "torch.rand() gives a tensor of unknown type"),
-        (47, "Block.scale is declared without its type"),
-        (50, "Linear.weight is declared without its type"),
+        (43, "parameter grads of paired is declared without its type"),
+        (53, "torch.rand() gives a tensor of unknown type"),
+        (53, "Block.scale is declared without its type"),
+        (56, "Linear.weight is declared without its type"),
     }
 
 

@@ -13,6 +13,7 @@ from mypy.nodes import (
     AssignmentExpr,
     AssignmentStmt,
     CallExpr,
+    DictionaryComprehension,
     Expression,
     ExpressionStmt,
     ForStmt,
@@ -130,7 +131,7 @@ def _bound(node: Node) -> Iterable[tuple[Expression, Expression]]:
         return [(node.target, node.value)]
     if isinstance(node, ForStmt):
         return [(node.index, node.expr)]
-    if isinstance(node, GeneratorExpr):
+    if isinstance(node, GeneratorExpr | DictionaryComprehension):
         return list(zip(node.indices, node.sequences, strict=True))
     if isinstance(node, WithStmt):
         return [(t, e) for t, e in zip(node.target, node.expr, strict=True) if t is not None]
