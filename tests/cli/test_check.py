@@ -72,11 +72,15 @@ def test_status_0_without_errors(spmd: Commands) -> None:
     assert (done.status, json.loads(done.out)) == (0, [])
 
 
-def test_status_2_of_a_syntax_error(spmd: Commands) -> None:
+@pytest.mark.parametrize("form", FORMATS)
+def test_status_2_of_a_syntax_error(spmd: Commands, form: str) -> None:
+    """In the code that is checked: an error like others, in every format."""
     spmd.write(model__py="def f(:\n")
-    done = spmd("check", "model.py", "--output-format", "json")
+    done = spmd("check", "model.py", "--output-format", form, "--output-file", "out.txt")
     assert done.status == 2
-    assert json.loads(done.out)[0]["code"] == "syntax"
+    report = Path("out.txt").read_text()
+    assert "syntax" in report.lower()
+    assert "model.py" in report
 
 
 FAILED = {
