@@ -40,6 +40,7 @@ class FlowTable:
         table[f"{raw.C10D}.P2POp"] = self.flow.peer_operation
         table[groups.INIT_DEVICE_MESH] = self.groups.init_device_mesh
         table[groups.DEVICE_MESH] = self.groups.init_device_mesh
+        table[groups.NEW_GROUP] = self.groups.new_group
         for name in ("all_reduce", "broadcast", "shift"):
             table[f"{RUNTIME}.collectives.{name}"] = getattr(self.moves, name)
         for name in ("assert_type", "mutate_type", "reinterpret_mesh"):

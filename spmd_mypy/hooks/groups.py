@@ -13,6 +13,7 @@ from mypy.nodes import CallExpr, Expression, TupleExpr
 from mypy.plugin import AttributeContext, FunctionContext, MethodContext
 from mypy.types import AnyType, Instance, NoneType, ProperType, TupleType, Type, UnionType, get_proper_type
 
+from spmd_mypy import compat
 from spmd_mypy.fullnames import GROUP, MESH, PROCESS_GROUP
 from spmd_mypy.hooks.arguments import option
 from spmd_mypy.hooks.base import Workbench
@@ -24,6 +25,7 @@ Axes = tuple[int, ...]
 
 DEVICE_MESH: Final = "torch.distributed.device_mesh.DeviceMesh"
 INIT_DEVICE_MESH: Final = "torch.distributed.device_mesh.init_device_mesh"
+NEW_GROUP: Final = "torch.distributed.distributed_c10d.new_group"
 _FLATTEN: Final = "_"  # joins the names of flattened dims, as torch does
 
 
@@ -153,6 +155,13 @@ class Groups:
             if isinstance(value, tuple)
             else ctx.default_return_type
         )
+
+    @staticmethod
+    def new_group(ctx: FunctionContext) -> Type:
+        """``tp: Group[TP] = dist.new_group(ranks)``: as declared, though torch 2.14 says it may be none."""
+        expected = compat.expected_type(ctx.api)
+        wanted = get_proper_type(expected) if expected is not None else None
+        return wanted if isinstance(wanted, Instance) and wanted.type.fullname == GROUP else ctx.default_return_type
 
     def configured(self, fullname: str) -> int | None:
         """The axis that the configuration gives to a function, method or attribute."""
