@@ -151,9 +151,9 @@ def _in_definition(name: str, found: list[Definition], rest: list[str], roles: M
         if cls is None or len(rest) > 1:
             return None
         inner = _module(cls.body)
-        open_ = cls.bases or cls.keywords or cls.decorator_list or not inner.closed  # may have names from elsewhere
-        if rest[0] not in inner.names and not open_:
-            return _missing(name.rpartition(".")[0], rest[0], inner.names)
+        known = [*inner.names, *_assigned(cls)]
+        if rest[0] not in known and inner.closed and not _is_open(cls):
+            return _missing(name.rpartition(".")[0], rest[0], known)
         found = inner.definitions.get(rest[0], [])
     functions = [node for node in found if isinstance(node, _FUNCTIONS)]
     if not roles or not functions or len(functions) != len(found) or not all(map(_is_plain, functions)):
@@ -166,6 +166,16 @@ def _in_definition(name: str, found: list[Definition], rest: list[str], roles: M
             if isinstance(parameter, str) and parameter.isidentifier() and parameter not in known:
                 return _no_parameter(name, role, parameter, list(dict.fromkeys(known)))
     return None
+
+
+def _assigned(cls: ast.ClassDef) -> list[str]:
+    """The attributes that methods set: ``self.group = ...``."""
+    return [n.attr for n in ast.walk(cls) if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Store)]
+
+
+def _is_open(cls: ast.ClassDef) -> bool:
+    """Whether a class may have names from elsewhere."""
+    return bool(cls.bases or cls.keywords or cls.decorator_list) or any(map(_is_dynamic, cls.body))
 
 
 def _no_parameter(name: str, role: str, parameter: str, known: list[str]) -> Wrong:
@@ -232,6 +242,7 @@ def _module(body: list[ast.stmt], package: str = "") -> Module:
         else:
             others.update(_bound(node))
             closed = closed and not _is_dynamic(node)
+    others.update(name for node in body for n in ast.walk(node) if isinstance(n, ast.Global) for name in n.names)
     return Module(definitions, imported, frozenset(others), closed)
 
 

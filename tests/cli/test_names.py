@@ -42,9 +42,19 @@ def many(y: int) -> int: ...
 def many(x): ...
 alias = fused
 
+def start() -> None:
+    global late
+    late = get_tp()
+
 class State:
     def get(self) -> dist.ProcessGroup: ...
     group: dist.ProcessGroup
+    def __init__(self) -> None:
+        self.own = self.get()
+
+class Dynamic:
+    def __init__(self) -> None:
+        setattr(self, "own", None)
 
 class Inherits(State): ...
 """,
@@ -58,8 +68,11 @@ axes = ["tp", "proj.mesh.Seq", "loose.mesh.Part"]
 "proj.kernels.get_tp" = "tp"
 "proj.kernels.State.get" = "tp"
 "proj.kernels.State.group" = "tp"
+"proj.kernels.State.own" = "tp"
+"proj.kernels.Dynamic.own" = "tp"
 "proj.kernels.Inherits.get" = "tp"
 "proj.kernels.alias" = "tp"
+"proj.kernels.late" = "tp"
 "proj.dynamic.whatever" = "tp"
 "proj.starring.starred" = "tp"
 "proj.native.f" = "tp"
