@@ -100,9 +100,14 @@ def _gives_layout(signature: CallableType) -> bool:
 
 
 def _hands_on(signature: CallableType) -> bool:
-    """Whether a function gives back what it is given, as ``copy.deepcopy``: then its argument says what that is."""
+    """Whether a function gives back what it is given, as ``copy.deepcopy``: then its argument says what that is.
+
+    Or what a function gives that it is given, as ``checkpoint`` from torch 2.14 on.
+    """
     given = get_proper_type(signature.ret_type)
-    return isinstance(given, TypeVarType) and any(get_proper_type(t) == given for t in signature.arg_types)
+    arguments = [get_proper_type(t) for t in signature.arg_types]
+    results = [get_proper_type(t.ret_type) for t in arguments if isinstance(t, CallableType)]
+    return isinstance(given, TypeVarType) and given in [*arguments, *results]
 
 
 def _laid_out(declared: Type | None) -> bool:
