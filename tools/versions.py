@@ -35,8 +35,8 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 TABLE: Final = ROOT / "docs" / "versions.md"
 MYPY: Final = ("2.0.0", "2.1.0", "2.2.0", "2.3.0", "2.3.1", "2.4.0", "2.4.1")
 PYTHONS: Final = ("3.10", "3.11", "3.12", "3.13", "3.14")
-# Besides the installed one: the oldest that pyproject.toml allows, and the newest.
-TORCH: Final = ("2.9.0", "2.14.1")
+# Besides the installed one, a version of each minor one from the oldest that pyproject.toml allows.
+TORCH: Final = ("2.9.0", "2.10.0", "2.11.0", "2.12.1", "2.14.1")
 # Marked modules that need no configuration of their own.
 FOLDERS: Final = ("core", "flow", "functions", "modules", "autograd", "groups")
 SOURCES: Final = ("spmd_mypy", "spmd_runtime", "tests/plugin", "tests/safety", "tests/mypy_runner.py")

@@ -57,7 +57,7 @@ def test_the_oldest_python_is_tested() -> None:
     assert wanted == PYTHON[0][:2] == surroundings.OLDEST_PYTHON
 
 
-@pytest.mark.parametrize("tested", [MYPY, PYTHON], ids=["mypy", "Python"])
+@pytest.mark.parametrize("tested", [MYPY, PYTHON, TORCH], ids=["mypy", "Python", "torch"])
 def test_no_minor_version_is_left_out(tested: list[tuple[int, ...]]) -> None:
     (major, first), *_, (_, last) = minors(tested)
     assert minors(tested) == [(major, minor) for minor in range(first, last + 1)]
