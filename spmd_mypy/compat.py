@@ -33,7 +33,7 @@ from mypy.nodes import (
 )
 from mypy.plugin import AnalyzeTypeContext
 from mypy.reachability import mark_block_unreachable
-from mypy.types import AnyType, CallableType, Instance, Type, TypeGuardedType, TypeOfAny, UnboundType
+from mypy.types import AnyType, CallableType, Instance, Type, TypeGuardedType, TypeOfAny, UnboundType, get_proper_type
 
 # After mypy's own patches.
 _LAST: Final = 100
@@ -54,11 +54,13 @@ class Watcher:
     """Keeps an error filter at the bottom of mypy's stack of error watchers.
 
     There it sees exactly the errors that mypy is about to record.  ``Errors.reset`` (the daemon, between runs)
-    drops it, so :meth:`watch` is called from every hook; it costs two attribute reads when nothing is to be done.
+    drops it, so :meth:`watch` is called from every hook unless it ``stays``: outside the daemon, once it is in place.
     """
 
-    def __init__(self, keep: ErrorFilter, begin: Callable[[], None] = lambda: None) -> None:
-        """``begin`` is called whenever mypy starts to record afresh."""
+    def __init__(self, keep: ErrorFilter, begin: Callable[[], None] = lambda: None, batch: bool = False) -> None:
+        """``begin`` is called whenever mypy starts to record afresh, which it does once in a ``batch`` run."""
+        self.stays = False
+        self._batch = batch
         self._filter = keep
         self._begin = begin
         self._errors: Any = None
@@ -86,6 +88,7 @@ class Watcher:
             self._usable = False
             return
         self._errors, self._watcher = errors, watcher
+        self.stays = self._batch
         self._begin()
 
 
@@ -251,7 +254,9 @@ def check_subtype(api: Any, given: Type, declared: Type, context: Context, messa
 
 def iterated(api: Any, t: Type) -> Type | None:
     """The type of the elements of an iterable of type ``t``; None where it is none, or mypy cannot say."""
-    if not private_parts():
+    t = get_proper_type(t)
+    no_iterable = isinstance(t, Instance) and not t.type.has_readable_member("__iter__")
+    if no_iterable or not private_parts():  # asked all the same, mypy looks for names like __iter__: a millisecond
         return None
     try:
         with api.msg.filter_errors():

@@ -62,6 +62,9 @@ _LOCAL: Final = ("convert", "reinterpret", "invariant_to_replicate", "shard")
 # carries the elements' types through them.
 _PYTHON_MODULES: Final = ("_operator.", "operator.", "math.", "copy.")
 _NOT_OURS: Final = ("torch.", "builtins.", "typing.", f"{RUNTIME}.")
+_DISPLAY: Final = "<"  # ``<list>``: mypy checks displays and comprehensions as calls, of which there is nothing to say
+_PARENT: Final = "__init__ of "  # through ``super()``
+_ALWAYS_THE_SAME: Final = (*_NOT_OURS, _DISPLAY, _PARENT)
 _BUILTINS: Final = frozenset(
     f"builtins.{name}"
     for name in (
@@ -173,7 +176,7 @@ class Dispatch:
 
         def guarded(ctx: Any) -> Type:
             bench.api = ctx.api
-            if not watcher.watching:
+            if not watcher.stays and not watcher.watching:
                 watcher.watch(compat.errors_of(ctx.api))
             if flags is not None:
                 flags.mark(compat.current_file(ctx.api))
@@ -200,7 +203,7 @@ class Dispatch:
             "get_type_analyze_hook": self._types.get,
             "get_function_hook": _Kept(self.get_function_hook, self._settled).__getitem__,
             "get_function_signature_hook": _Kept(self.get_function_signature_hook, self.inference.settled).__getitem__,
-            "get_method_hook": _Kept(self.get_method_hook, self._settled).__getitem__,
+            "get_method_hook": _Kept(self.get_method_hook, self._settled_method).__getitem__,
             "get_method_signature_hook": _Kept(self.get_method_signature_hook).__getitem__,
             "get_attribute_hook": _Kept(self.get_attribute_hook).__getitem__,
             "get_class_attribute_hook": _Kept(self.get_class_attribute_hook).__getitem__,
@@ -215,10 +218,14 @@ class Dispatch:
         """
         if not self.bench.watcher.watching:
             return False
-        if fullname.startswith(_NOT_OURS):
+        if fullname.startswith(_ALWAYS_THE_SAME):
             return True
         symbol = self._lookup(fullname) if self._batch and "." in fullname else None
         return symbol is not None and isinstance(symbol.node, FuncBase | Decorator | TypeInfo)
+
+    def _settled_method(self, fullname: str) -> bool:
+        """As above; what a method's own name decides stays, whatever class inherits it."""
+        return self._methods.get(fullname) is not None or self._settled(fullname)
 
     def get_customize_class_mro_hook(self, fullname: str) -> Callable[[ClassDefContext], None] | None:
         """Make torch's tensor classes and containers of modules generic."""
@@ -252,7 +259,7 @@ class Dispatch:
         watcher, flags = self.bench.watcher, self.flags if self.flags else None
 
         def analyze(ctx: AnalyzeTypeContext) -> Type:
-            if not watcher.watching:
+            if not watcher.stays and not watcher.watching:
                 watcher.watch(compat.errors_of(ctx.api))
             if flags is not None:
                 flags.mark(compat.tree_of(ctx.api))
@@ -311,7 +318,7 @@ class Dispatch:
         """Properties of tensors."""
         table = self._attributes
         if fullname not in table:
-            op = canonical(fullname)
+            op = canonical(fullname) if fullname.startswith("torch.") else ""
             is_property = op.startswith("Tensor.") and known(op)
             table[fullname] = self._guard(partial(self.operations.attribute, op)) if is_property else None
         return table[fullname]
@@ -340,7 +347,7 @@ class Dispatch:
 
     def _operation(self, fullname: str) -> FunctionHook | None:
         if "." not in fullname:  # a local variable, or a method through ``super()``
-            return None if fullname.startswith("__init__ of ") else self._guard(self.held.unnamed)
+            return None if fullname.startswith((_DISPLAY, _PARENT)) else self._guard(self.held.unnamed)
         if not fullname.startswith(("torch.", *_PYTHON_MODULES)) and fullname not in _BUILTINS:
             return None
         if fullname.startswith(STOCK):  # a module is constructed, not called

@@ -6,7 +6,7 @@ mypy's own visitors are compiled so that plugins cannot subclass them.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 from mypy import nodes as n
@@ -74,6 +74,39 @@ _FIELDS: Final[dict[type, tuple[str, ...]]] = {
 }
 
 
+# Where statements and blocks lie inside others; all other statements hold none.
+_INSIDE: Final[dict[type, tuple[str, ...]]] = {
+    n.Block: ("body",), n.ClassDef: ("defs",), n.FuncDef: ("body",), n.Decorator: ("func",),
+    n.OverloadedFuncDef: ("items",), n.IfStmt: ("body", "else_body"), n.ForStmt: ("body", "else_body"),
+    n.WhileStmt: ("body", "else_body"), n.WithStmt: ("body",),
+    n.TryStmt: ("body", "handlers", "else_body", "finally_body"), n.MatchStmt: ("bodies",),
+}  # fmt: skip
+
+
+def has_statements(node: n.Node) -> bool:
+    """Whether statements may lie inside ``node``."""
+    return type(node) in _INSIDE
+
+
+def blocks(statement: n.Node) -> Iterator[n.Node]:
+    """The statements and blocks right inside a statement."""
+    for name in _INSIDE.get(type(statement), ()):
+        inner = getattr(statement, name)
+        if isinstance(inner, list):
+            yield from inner
+        elif inner is not None:
+            yield inner
+
+
+def statements(node: n.Node) -> Iterator[n.Node]:
+    """The statements inside ``node``, however deep, in the order in which they are written; no expressions."""
+    for inside in blocks(node):
+        if type(inside) is not n.Block:
+            yield inside
+        if type(inside) in _INSIDE:
+            yield from statements(inside)
+
+
 def _nodes(value: object) -> Iterator[n.Node]:
     if isinstance(value, n.Node):
         yield value
@@ -93,12 +126,11 @@ _KEPT: Final = 8
 
 @dataclass(slots=True)
 class _Walked:
-    """What lies in a function or block, in all and by kinds; with the body that it had, for the daemon puts others."""
+    """What lies in a function or block; with the body that it had, for the daemon puts others."""
 
     node: n.Node
     body: object
     nodes: list[n.Node]
-    of_kinds: dict[frozenset[type], list[n.Node]] = field(default_factory=dict)
 
 
 _walked: dict[int, _Walked] = {}  # those asked for last
@@ -109,15 +141,6 @@ def walk(node: n.Node) -> Iterator[n.Node]:
     if not isinstance(node, n.FuncDef | n.Block):
         return _walk(node)
     return iter(_walk_once(node).nodes)
-
-
-def walk_for(node: n.FuncDef | n.Block, kinds: frozenset[type]) -> list[n.Node]:
-    """The nodes of these kinds in a function or block, parents first."""
-    walked = _walk_once(node)
-    found = walked.of_kinds.get(kinds)
-    if found is None:
-        found = walked.of_kinds[kinds] = [inside for inside in walked.nodes if type(inside) in kinds]
-    return found
 
 
 def _walk_once(node: n.FuncDef | n.Block) -> _Walked:

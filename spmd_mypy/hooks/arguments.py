@@ -79,6 +79,7 @@ class Operand:
 _LITERALS: Final = (IntExpr, StrExpr, FloatExpr)
 _DISPLAYS: Final = (ListExpr, TupleExpr, SetExpr)
 _SEQUENCES: Final = (TupleExpr, ListExpr)
+_SHOWN: Final = (RefExpr, *_LITERALS)  # whose type says all
 
 
 def option(api: Any, expression: Expression) -> OptionValue:
@@ -154,6 +155,8 @@ def may_hide(api: Any, expression: Expression) -> bool:
     """Whether an argument holds typed tensors that its own type does not show: in a display, or rebuilt from one."""
     if isinstance(expression, StarExpr):
         expression = expression.expr
+    if isinstance(expression, _SHOWN):
+        return False
     if isinstance(expression, _DISPLAYS):
         return any(_shows(api, item) or may_hide(api, item) for item in expression.items)
     element = comprehended(expression)

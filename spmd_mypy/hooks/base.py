@@ -33,7 +33,8 @@ class Workbench:
         self.options = options
         self.layouts = Layouts(config, lookup)
         self.boundaries = Boundaries(options, self.without_autograd, [axis.cls for axis in config.axes], self)
-        self.watcher = compat.Watcher(self.boundaries, self.boundaries.begin)
+        batch = not options.fine_grained_incremental
+        self.watcher = compat.Watcher(self.boundaries, self.boundaries.begin, batch)
         self.grad_mode = GradMode()
         self.scopes = Scopes()
         self.api: Any = None  # of the hook that was called last

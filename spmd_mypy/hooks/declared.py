@@ -34,7 +34,7 @@ from spmd_mypy.hooks.base import Workbench
 from spmd_mypy.hooks.containers import CONTAINERS, Containers
 from spmd_mypy.hooks.elements import Elements, constructed, each, put_in
 from spmd_mypy.hooks.signatures import is_module
-from spmd_mypy.tree import walk
+from spmd_mypy.tree import statements
 
 
 class Declared:
@@ -80,7 +80,7 @@ def _element(cls: ClassDef, name: str, container: TypeInfo) -> Type | None:
     found = Elements()
     for argument in value.args:
         found.extend(_given(argument, function))
-    found.extend(put_in(cls.defs, target))
+    found.extend(put_in(cls.defs, target, removed=False))  # it is the types that count, not the places
     return Containers.common(found.types) if found.known and found.types else None
 
 
@@ -99,7 +99,7 @@ def _assignments(cls: ClassDef, name: str) -> Iterator[tuple[FuncDef, MemberExpr
         function = statement.func if isinstance(statement, Decorator) else statement
         if not isinstance(function, FuncDef):
             continue
-        for node in walk(function):
+        for node in statements(function):
             if not isinstance(node, AssignmentStmt):
                 continue
             for target in node.lvalues:

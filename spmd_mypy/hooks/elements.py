@@ -41,7 +41,8 @@ from mypy.types import AnyType, Instance, TupleType, Type, TypeOfAny, get_proper
 
 from spmd_mypy import compat
 from spmd_mypy.hooks.signatures import is_module
-from spmd_mypy.tree import walk, walk_for
+from spmd_mypy.source import text_of
+from spmd_mypy.tree import statements, walk
 
 _MAPPING_BASES: Final = frozenset({"builtins.dict", "typing.Mapping", "collections.OrderedDict"})
 
@@ -195,11 +196,6 @@ _MOST_CONTAINERS: Final = 64
 _ADDS: Final = {"append": 0, "add_module": 1, "insert": 1}
 _REMOVES: Final = frozenset({"pop", "clear"})
 _ADD_MANY: Final = frozenset({"extend", "update"})
-# The nodes in which a container changes.
-_CHANGING: Final[frozenset[type]] = frozenset(
-    {AssignmentStmt, CallExpr, DelStmt, ExpressionStmt, OperatorAssignmentStmt}
-)
-
 
 _nothing_later: dict[int, Context] = {}  # containers, by where they are made, that nothing is put into later
 
@@ -227,16 +223,20 @@ def _later_elements(api: Any, made_at: Context) -> Elements:
     scope: Node = function
     if isinstance(variable, MemberExpr) and function.info and isinstance(function.info.defn, ClassDef):
         scope = function.info.defn.defs
-    return put_in(scope, variable)
+    text = text_of(getattr(api, "path", "")) or ""
+    return put_in(scope, variable, removed=any(f".{name}(" in text for name in _REMOVES))
 
 
-def put_in(scope: Node, variable: Expression) -> Elements:
-    """The modules that the functions in ``scope`` put into the container ``variable``; mypy need not have seen them."""
+def put_in(scope: Node, variable: Expression, removed: bool = True) -> Elements:
+    """The modules that the functions in ``scope`` put into the container ``variable``; mypy need not have seen them.
+
+    ``removed`` is False where nothing calls a method that takes elements out again.
+    """
     found = Elements()
     for inside in _functions(scope):
         for value, many in _additions(inside, variable):
             found.extend(each(value, inside) if many else constructed(value, inside))
-        if any(_removes(node, variable) for node in walk_for(inside, _CHANGING)):
+        if any(_removes(node, variable) for node in (walk(inside) if removed else statements(inside))):
             found.fixed = False
     return found
 
@@ -258,7 +258,7 @@ def _functions(scope: Node) -> Iterator[FuncDef]:
 
 def _assigned_to(function: FuncDef, made_at: Context) -> Expression | None:
     """The variable that the value made at ``made_at`` is assigned to."""
-    for node in walk_for(function, _CHANGING):
+    for node in statements(function):
         if isinstance(node, AssignmentStmt) and node.rvalue is made_at and len(node.lvalues) == 1:
             return node.lvalues[0]
     return None
@@ -279,7 +279,7 @@ def _same_variable(one: Expression, two: Expression) -> bool:
 
 def _additions(function: FuncDef, variable: Expression) -> Iterator[tuple[Expression, bool]]:
     """What a function puts into a variable: one element, or (True) all of an iterable."""
-    for node in walk_for(function, _CHANGING):
+    for node in statements(function):
         if isinstance(node, ExpressionStmt) and isinstance(node.expr, CallExpr):
             yield from _method(node.expr, variable)
         elif isinstance(node, AssignmentStmt):

@@ -11,23 +11,18 @@ from mypy.nodes import (
     ClassDef,
     Decorator,
     Expression,
-    ForStmt,
     FuncDef,
-    IfStmt,
     IntExpr,
-    MatchStmt,
     MypyFile,
     NameExpr,
     Node,
-    OverloadedFuncDef,
     RefExpr,
-    TryStmt,
-    WhileStmt,
     WithStmt,
 )
 
 from spmd_mypy.hooks.signatures import AUTOGRAD_METHODS, is_function
 from spmd_mypy.source import text_of
+from spmd_mypy.tree import blocks, has_statements
 
 _OFF: Final = ("no_grad", "inference_mode")
 _ON: Final = ("enable_grad",)
@@ -53,24 +48,6 @@ def _mode(expression: Expression) -> bool | None:
     if name in _OFF:
         return False
     return True if name in _ON else None
-
-
-# Where statements and blocks lie inside others; all other statements hold none.
-_INSIDE: Final[dict[type, tuple[str, ...]]] = {
-    Block: ("body",), ClassDef: ("defs",), FuncDef: ("body",), Decorator: ("func",), OverloadedFuncDef: ("items",),
-    IfStmt: ("body", "else_body"), ForStmt: ("body", "else_body"), WhileStmt: ("body", "else_body"),
-    WithStmt: ("body",), TryStmt: ("body", "handlers", "else_body", "finally_body"), MatchStmt: ("bodies",),
-}  # fmt: skip
-
-
-def _blocks(statement: Node) -> Iterator[Node]:
-    """The statements and blocks right inside a statement."""
-    for name in _INSIDE.get(type(statement), ()):
-        inner = getattr(statement, name)
-        if isinstance(inner, list):
-            yield from inner
-        elif inner is not None:
-            yield inner
 
 
 def _methods(definition: ClassDef) -> Iterator[FuncDef]:
@@ -105,8 +82,8 @@ def _ranges(tree: MypyFile, mentions: Sequence[int]) -> list[tuple[int, int, boo
         elif isinstance(statement, ClassDef) and statement.info and is_function(statement.info):
             bodies = [function.body.body for function in _methods(statement)]
             found.extend((body[0].line, body[-1].end_line or body[-1].line, False) for body in bodies if body)
-        for node in _blocks(statement):
-            if type(node) in _INSIDE and (type(node) is Block or _spans(node, mentions)):
+        for node in blocks(statement):
+            if has_statements(node) and (type(node) is Block or _spans(node, mentions)):
                 todo.append(node)
     return found
 
@@ -145,8 +122,6 @@ class GradMode:
             self._tree, self._defs = tree, tree.defs
             mentions = _mentions(tree.path)
             self._ranges = _ranges(tree, mentions) if mentions else []
-        if not self._ranges:
-            return True
         mode, width = True, 1 << 60
         for start, end, value in self._ranges:
             if start <= line <= end and end - start <= width:

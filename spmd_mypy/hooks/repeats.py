@@ -55,9 +55,19 @@ class Repeats:
                 return None
             parts[0] = type(part) is int and part != _UNKNOWN
             parts.append(part)
+        kinds, expressions, names = ctx.arg_kinds, ctx.args, ctx.callee_arg_names
         for at, types in enumerate(ctx.arg_types):
-            if types and not self._parameter(op, ctx, at, parts):
-                return None
+            for i, given in enumerate(types):
+                kind = kinds[at][i]
+                if kind is ARG_STAR or kind is ARG_STAR2:
+                    return None
+                part = self._part(op, ctx, given, expressions[at][i])
+                if part is None:
+                    return None
+                if type(part) is int and part != _UNKNOWN:
+                    parts[0] = True
+                parts.append(names[at] or ctx.arg_names[at][i] or at)
+                parts.append(part)
         default = get_proper_type(ctx.default_return_type)
         tensor = isinstance(default, Instance) and default.type.fullname in GENERIC_TENSORS
         parts.append(default.type if tensor else default)  # type: ignore[attr-defined]
@@ -65,49 +75,40 @@ class Repeats:
 
     def _receiver(self, op: str, ctx: MethodContext) -> object:
         t = ctx.type
-        part = self._part(t, None)
-        if part is None and isinstance(t, Instance) and t.type.fullname in GENERIC_TENSORS:
-            return self._part(t, receiver_of(op, ctx.context))
-        return part
+        if not isinstance(t, Instance) or t.type.fullname not in GENERIC_TENSORS:
+            return _UNTYPED if isinstance(t, AnyType) else None
+        part = self._tensor(t, None)
+        return part if part is not None else self._tensor(t, receiver_of(op, ctx.context))
 
-    def _parameter(self, op: str, ctx: AnyCall, at: int, parts: list[Any]) -> bool:
-        """Add what is given for one parameter; whether all of it could be read."""
-        name, keywords, kinds = ctx.callee_arg_names[at], ctx.arg_names[at], ctx.arg_kinds[at]
-        for i, (given, expression) in enumerate(zip(ctx.arg_types[at], ctx.args[at], strict=False)):
-            if kinds[i] is ARG_STAR or kinds[i] is ARG_STAR2:
-                return False
-            t = get_proper_type(given)
-            if isinstance(t, Instance) and t.type.fullname in _VALUES:
-                part = _value(op, ctx, t, expression)
-            elif isinstance(t, NoneType):
-                part = (None, option(ctx.api, expression))
-            else:
-                part = self._part(t, expression)
-                parts[0] = parts[0] or (type(part) is int and part != _UNKNOWN)
-            if part is None:
-                return False
-            parts.append(name or keywords[i] or at)
-            parts.append(part)
-        return True
-
-    def _part(self, t: Type, expression: Any) -> object:
-        """What stands in the key for a tensor, a class or an untyped value; None for anything else."""
+    def _part(self, op: str, ctx: AnyCall, given: Type, expression: Any) -> object:
+        """What stands in the key for one argument; None where it cannot be told from others so briefly."""
+        t = given if type(given) is Instance else get_proper_type(given)
         if isinstance(t, Instance):
-            if t.type.fullname not in GENERIC_TENSORS or not t.args:
-                return self._other(t, expression)
-            argument = t.args[0]
-            layout = self.layouts.plain(argument)
-            if layout is None:
-                return _UNKNOWN if isinstance(argument, AnyType) else None
-            # A constant in a variable is what the variable was declared.
-            if id(layout) in self.layouts.with_constant and not _undeclared(expression):
-                return None
-            return id(layout) if layout is not self.layouts.unknown else _UNKNOWN
+            name = t.type.fullname
+            if name in _VALUES:
+                # The class, too, since 1, 1.0 and True are equal.
+                return (name, expression.value) if type(expression) in _LITERALS else _value(op, ctx, t, expression)
+            return self._tensor(t, expression) if name in GENERIC_TENSORS else self._other(t, expression)
         if isinstance(t, AnyType):
             return _UNTYPED
+        if isinstance(t, NoneType):
+            return (None, option(ctx.api, expression))
         if isinstance(t, CallableType) and t.is_type_obj() and isinstance(t.ret_type, Instance):
             return t.ret_type.type  # a class: TP, R
         return None
+
+    def _tensor(self, t: Instance, expression: Any) -> object:
+        """What stands in the key for a tensor: its layout's identity."""
+        if not t.args:
+            return None
+        argument = t.args[0]
+        layout = self.layouts.plain(argument)
+        if layout is None:
+            return _UNKNOWN if isinstance(argument, AnyType) else None
+        # A constant in a variable is what the variable was declared.
+        if id(layout) in self.layouts.with_constant and not _undeclared(expression):
+            return None
+        return id(layout) if layout is not self.layouts.unknown else _UNKNOWN
 
     @staticmethod
     def _other(t: Instance, expression: Any) -> object:
@@ -124,10 +125,8 @@ class Repeats:
 
 
 def _value(op: str, ctx: AnyCall, t: Instance, expression: Any) -> object:
-    """A number's or another literal's class and value; the class, since 1, 1.0 and True are equal."""
+    """The class and the value of what is not written as a literal."""
     shown = t.type.fullname
-    if type(expression) in _LITERALS:
-        return (shown, expression.value)
     if type(expression) is TempNode:  # mypy's placeholder for the left side of 2 * x
         left: Any = getattr(ctx.context, "left", None)
         return (shown, left.value) if type(left) in _LITERALS and op.startswith("Tensor.__r") else None
