@@ -5,9 +5,9 @@ tensors, and the code around them (checkpoint names, a schedule, counts of param
 training, its data, options of the command).  Modules import each other as a tree.
 
 How dense they are is taken from published projects; ``python benchmarks/generated.py FOLDER`` counts the same way.
-Megatron-LM's core has 28 tensor expressions a module and 6.4 in a hundred lines, its densest folder, ``transformer``, 83
-and 11.1; torchtitan's models have 23 and 7.6.  The modules here have 40 and 12.1.  With ``dense`` they are the layers
-alone, 40 expressions in 123 lines, as no project known to us is.
+Megatron-LM's core has 28 tensor expressions a module and 6.4 in a hundred lines; its densest folder, ``transformer``,
+83 and 11.1; torchtitan's models have 23 and 7.6.  The modules here have 40 and 12.1.  With ``dense`` they are the
+layers alone, 40 expressions in 123 lines, as no project known to us is.
 """
 
 from __future__ import annotations

@@ -8,8 +8,7 @@ function's signature; ``vmap`` maps it, ``grad`` gives the dual of an argument. 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from mypy.nodes import (
     ARG_POS,
@@ -69,8 +68,7 @@ DECORATING: Final = frozenset(
 WRAPPING: Final = frozenset({"functools._lru_cache_wrapper.__call__", "torch._library.custom_ops.CustomOpDef.__call__"})
 
 
-@dataclass(frozen=True, slots=True)
-class _Actual:
+class _Actual(NamedTuple):
     """One argument as it is given."""
 
     type: Type

@@ -8,8 +8,7 @@ Where the elements stand in the source, their positions are kept beside it, in t
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from mypy.expandtype import expand_type_by_instance
 from mypy.nodes import ARG_STAR, COVARIANT, Context, Decorator, FuncDef, OverloadedFuncDef, SliceExpr, Statement
@@ -42,8 +41,7 @@ _MODULE_FILE: Final = "torch.nn.modules.container"
 SEQUENTIAL: Final = f"{_MODULE_FILE}.Sequential"
 
 
-@dataclass(frozen=True, slots=True)
-class _Container:
+class _Container(NamedTuple):
     """What torch writes for an element in the annotations of a container, and the methods that give elements."""
 
     element: str

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 from mypy.nodes import MypyFile, RefExpr
 from mypy.plugin import FunctionContext, MethodContext
@@ -28,8 +27,7 @@ from spmd_mypy.source import text_of
 CUSTOM_OP_CALL: Final = "torch._library.custom_ops.CustomOpDef.__call__"
 
 
-@dataclass(frozen=True, slots=True)
-class Own:
+class Own(NamedTuple):
     """An operation of the project's own: its row, and its parameters in order where the source tells them."""
 
     operation: Operation

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from mypy.literals import literal, literal_hash
 from mypy.nodes import (
@@ -78,8 +78,7 @@ class Definition:
     inner: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """Where a statement stands: its lines and the blocks around it that may be skipped or repeated."""
 
     line: int

@@ -8,9 +8,8 @@ of the types (R and P swap, I, V and S are their own duals): the backward of
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 from spmd_mypy.rules.kinds import AxisType
 
@@ -18,8 +17,7 @@ Token: TypeAlias = Literal["R", "I", "V", "P", "S"]
 Pair: TypeAlias = tuple[Token, Token]
 
 
-@dataclass(frozen=True, slots=True)
-class Transition:
+class Transition(NamedTuple):
     """One row: ``op`` takes ``src`` to ``dst``; the gradient takes the way ``backward``.
 
     ``backward`` names an operation and the types that the gradient has before and after it.
@@ -123,8 +121,7 @@ def same_dim(a: int, b: int) -> bool:
     return a == b or (a < 0) != (b < 0)
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(NamedTuple):
     """Why a pair of src and dst is not accepted.
 
     ``reason`` is one of "src" (no row starts there), "dst" (no row of this src ends there), "expert" (needs

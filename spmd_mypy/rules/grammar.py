@@ -33,8 +33,7 @@ the old value does not count), ``into=a`` (where ``a`` is fresh it is taken for 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from spmd_mypy.rules.axis import ROLES
 
@@ -46,23 +45,20 @@ TAGS: Final = frozenset({"pointwise", "view"})
 _TOKEN: Final = re.compile(r"[(),]|[^\s(),]+")
 
 
-@dataclass(frozen=True, slots=True)
-class Parameter:
+class Parameter(NamedTuple):
     """A leaf of an expression: a formal parameter by all its names."""
 
     names: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Expression:
+class Expression(NamedTuple):
     """A role applied to parameters and expressions."""
 
     role: str
     items: tuple[Parameter | Expression, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Condition:
+class Condition(NamedTuple):
     """A test of one option: ``operator`` is "given", "=" or "!="."""
 
     option: str
@@ -70,8 +66,7 @@ class Condition:
     value: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(NamedTuple):
     """What an operation does to types, where ``conditions`` hold."""
 
     expression: Expression

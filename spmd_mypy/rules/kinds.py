@@ -6,14 +6,12 @@ A :data:`Layout` holds one per configured mesh axis, in the configuration's orde
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 Letter: TypeAlias = Literal["R", "I", "V", "P"]
 
 
-@dataclass(frozen=True, slots=True)
-class AxisType:
+class AxisType(NamedTuple):
     """The type of a tensor on one axis.
 
     ``dim`` is the cut tensor dim of a Shard (then ``letter`` is "V").  ``constant``

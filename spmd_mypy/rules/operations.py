@@ -8,8 +8,7 @@ Calls repeat, so plans (which argument goes where) and verdicts are kept.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from spmd_mypy.rules import foreach, shards
 from spmd_mypy.rules.axis import ZERO, Clash, Node, evaluate, fits, without_gradient
@@ -33,8 +32,7 @@ _DISCRETE_DTYPES: Final = frozenset(
 _DEFAULT: Final = Rule(Expression("nonlinear", ()))
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(NamedTuple):
     """A rule bound to the arguments of a call.
 
     ``node`` has positions of arguments where the rule's expression has parameters.  Positions beyond the call's

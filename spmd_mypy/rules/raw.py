@@ -11,8 +11,7 @@ one that leaves equal values alone (a maximum, a mean) takes R and I as they are
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 from spmd_mypy.rules.collectives import same_dim
 from spmd_mypy.rules.kinds import CONSTANT, AxisType, I, R, V, shard
@@ -27,8 +26,7 @@ FUNCTIONAL: Final = "torch.distributed._functional_collectives"
 NN: Final = "torch.distributed.nn.functional"
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(NamedTuple):
     """One function of torch.
 
     ``sent`` is the parameter whose tensors go out, ``written`` the one that receives, "" where the result is
@@ -144,8 +142,7 @@ REFUSALS: Final = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(NamedTuple):
     """What a collective makes of one tensor on its axis.
 
     ``after`` is its result's type, None for unknown; ``refusal`` a key of :data:`REFUSALS`, "" where it is accepted;

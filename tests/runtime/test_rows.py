@@ -207,7 +207,7 @@ def wrong_rows() -> list[Transition]:
                 alike = (other.src, other.dst) in ((right.src, right.dst), (row.backward[1], row.backward[2]))
                 apart = rows.kernel(other) not in (rows.kernel(right), "ring")
                 if alike and apart and (row.op, row.src, row.dst, other.op) not in SUMMED_BY_AUTOGRAD:
-                    found.append(replace(row, backward=(other.op, other.src, other.dst)))
+                    found.append(row._replace(backward=(other.op, other.src, other.dst)))
     return found
 
 

@@ -9,9 +9,8 @@ when their operation is first asked for, and kept.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
-from typing import Final
+from typing import Final, NamedTuple
 
 from spmd_mypy.rules.grammar import Rule, read_row, split_rows
 from spmd_mypy.rules.ops import (
@@ -34,8 +33,7 @@ TABLES: Final = (elementwise, reductions, shapes, indexing, linalg, layers, crea
 Renaming = tuple[tuple[str, str], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Operation:
+class Operation(NamedTuple):
     """An operation as the rules see it.
 
     ``base`` is the name of its row; ``rules`` are tried in order.  ``inplace`` operations write their result to
@@ -50,8 +48,7 @@ class Operation:
     parameters: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
+class _Found(NamedTuple):
     base: str
     inplace: bool = False
     renamed: Renaming = ()
