@@ -46,20 +46,28 @@ def slice_of(path: str, line: int, column: int, end_line: int | None, end_column
 
 
 def text_between(path: str, line: int, column: int, end_line: int | None, end_column: int | None) -> str | None:
-    """The text between two positions as one line, without comments; None if unknown."""
+    """The text between two positions as one line, without comments; None if unknown.
+
+    So it is behind characters beyond ASCII: mypy's columns are off there (too small by one for each, in mypy 2.4.1).
+    """
     lines = lines_of(path)
     if not (0 < line <= len(lines)) or column < 0:
         return None
-    if end_line is None or end_column is None or end_line < line:
+    if end_line is None or end_column is None or end_line < line or end_line > len(lines):
+        return None
+    if not all(_ascii_until(lines[n - 1], end) for n, end in ((line, column), (end_line, end_column))):
         return None
     if end_line == line:
         text = lines[line - 1][column:end_column]
-    elif end_line <= len(lines):
-        text = _joined([lines[line - 1][column:], *lines[line : end_line - 1], lines[end_line - 1][:end_column]])
     else:
-        return None
+        text = _joined([lines[line - 1][column:], *lines[line : end_line - 1], lines[end_line - 1][:end_column]])
     text = " ".join(text.split())
     return text or None
+
+
+def _ascii_until(line: str, column: int) -> bool:
+    """Whether a line is ASCII up to a column, even one that is too small by all the characters that are not."""
+    return line.isascii() or line[: column + len(line.encode()) - len(line)].isascii()
 
 
 def _joined(lines: list[str]) -> str:

@@ -21,8 +21,8 @@ _BACKWARD: Final[dict[tuple[str, Token, Token], str]] = {
     ("convert", "R", "V"): "keeps the own slice",
     ("convert", "R", "S"): "keeps the own slice",
     ("convert", "R", "P"): "keeps it on rank 0",
-    ("convert", "V", "P"): "keeps the own slice",
-    ("convert", "S", "P"): "keeps the own slice",
+    ("convert", "V", "P"): "zeros around the own slice",
+    ("convert", "S", "P"): "zeros around the own slice",
     ("convert", "I", "V"): "keeps the own slice",
     ("convert", "I", "S"): "keeps the own slice",
 }

@@ -174,6 +174,20 @@ SPELLINGS: Final = [
 ]
 
 
+def test_an_operand_behind_other_characters_is_right_or_not_named() -> None:
+    """mypy's columns are off behind characters beyond ASCII; a message must not name another operand by them."""
+    source = f"""{IMPORTS}
+def f(head: Tensor[P[TP]], tail: Tensor[R[TP]]) -> None:
+    x = "äöü"; torch.relu(head)
+    y = "→→→→→→→→→→→→", torch.relu(
+        head)
+    torch.relu(head), "äöü"
+"""
+    texts = [message.message for message in check(source) if message.severity == "error"]
+    assert len(texts) == 3
+    assert all(" head is Partial" in text or " input is Partial" in text for text in texts), texts
+
+
 def test_misspelled_types() -> None:
     source = IMPORTS.replace("from __future__ import annotations\n", "")
     first = source.count("\n") + 1
