@@ -44,7 +44,8 @@ def violation_message(
         written=word(violation.written) if violation.written is not None else "another type",
     )
     found = fixes.suggest(call, violation, ask)
-    notes = [*_late(call, violation, found, texts, ask), *fix_notes(found, texts, axis)]
+    notes = [*_redirected(call, violation, texts, ask), *_late(call, violation, found, texts, ask)]
+    notes += fix_notes(found, texts, axis)
     if not trained or violation.culprits[0] not in trained:
         notes += _gradless(call, violation, texts, ask)
     notes += _part(call, violation, found, texts, axis, ask)
@@ -53,6 +54,17 @@ def violation_message(
     elif not found:
         notes += _elsewise(call, violation, texts, axis, ask)
     return Message(reason.code, text, tuple(notes))
+
+
+def _redirected(call: Call, violation: Violation, texts: Sequence[str], ask: fixes.Judge) -> Iterator[str]:
+    """Beside an I, ``all_reduce(z, TP, dst=R)`` in the call's own text was most likely meant to give an I, too."""
+    if violation.reason != "mix":
+        return
+    for at, (argument, text) in enumerate(zip(call.arguments, texts, strict=False)):
+        kind = argument.layout[violation.axis] if argument.layout is not None else None
+        advice = conversions.redirected(text, kind, I) if kind == R else None
+        if advice is not None and fixes.passes(call, violation, at, I, ask):
+            yield advice
 
 
 def _late(

@@ -184,10 +184,15 @@ def beside_part(call: Call, at: int, axis: int, ask: Judge = judge) -> int | Non
     return varying[0] if _fits(call, fixed, (at, *varying), axis, cut, ask) else None
 
 
+def passes(call: Call, violation: Violation, at: int, kind: AxisType, ask: Judge = judge) -> bool:
+    """Whether the call is fine on the violation's axis where operand ``at`` is ``kind``."""
+    return _accepted(ask(_retyped(call, (at,), violation.axis, kind)), violation.axis)
+
+
 def goes_without_gradient(call: Call, violation: Violation, at: int, ask: Judge = judge) -> bool:
     """Whether the call is fine where operand ``at`` has no gradient, and is not written to."""
     written = {target for target, _ in ask(call).mutations}
-    return at not in written and _accepted(ask(_retyped(call, (at,), violation.axis, CONSTANT)), violation.axis)
+    return at not in written and passes(call, violation, at, CONSTANT, ask)
 
 
 def source(call: Call, violation: Violation, ask: Judge = judge) -> int | None:

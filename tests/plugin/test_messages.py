@@ -58,6 +58,7 @@ REMEDIES: Final[dict[str, list[str | tuple[str, str]]]] = {
     "p @ p.T": ["all_reduce(p, TP, dst=R) @ p.T"],
     "i + v": ["convert(i, TP, src=I, dst=R) + v", ("i.detach()", "i.detach() + v")],
     "i + p": ["i + all_reduce(p, TP, dst=I)"],
+    "i + all_reduce(p * 2, TP, dst=R)": [("write dst=I in all_reduce (", "i + all_reduce(p * 2, TP, dst=I)")],
     # Boundaries.
     "y: list[Tensor[R[TP]]] = ps": ["y: list[Tensor[R[TP]]] = [all_reduce(x, TP, dst=R) for x in ps]"],
     "y: tuple[int, Tensor[R[TP]]] = (1, p * 2)": ["y: tuple[int, Tensor[R[TP]]] = (1, all_reduce(p * 2, TP, dst=R))"],
