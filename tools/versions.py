@@ -33,6 +33,8 @@ from typing import Any, Final, NamedTuple
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 TABLE: Final = ROOT / "docs" / "versions.md"
+# How the test of the pages' blocks knows that this one is not run there.
+SHOWN: Final = "<!-- shown: what `python tools/versions.py` printed under another torch than the tests here have -->"
 MYPY: Final = ("2.0.0", "2.1.0", "2.2.0", "2.3.0", "2.3.1", "2.4.0", "2.4.1")
 PYTHONS: Final = ("3.10", "3.11", "3.12", "3.13", "3.14")
 # Besides the installed one, a version of each minor one from the oldest that pyproject.toml allows.
@@ -282,7 +284,7 @@ def section(heading: str, note: str, results: list[dict[str, Any]]) -> str:
     """A heading, a note, and everything that differs in these results."""
     lines = dict.fromkeys(line for result in results for line in problems(result))
     body = "".join(f"{line}\n" for line in lines)
-    return f"\n## {heading}\n\n{fill(note, 120)}\n\n```text\n{body}```\n"
+    return f"\n## {heading}\n\n{fill(note, 120)}\n\n{SHOWN}\n```text\n{body}```\n"
 
 
 def main() -> int:
