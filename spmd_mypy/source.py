@@ -39,6 +39,12 @@ def lines_of(path: str) -> tuple[str, ...]:
     return _lines(text_of(path) or "")
 
 
+def line_of(path: str, number: int) -> str:
+    """The line ``number``, from 1; empty where there is none."""
+    lines = lines_of(path)
+    return lines[number - 1] if 0 < number <= len(lines) else ""
+
+
 def slice_of(path: str, line: int, column: int, end_line: int | None, end_column: int | None) -> str | None:
     """The text between two positions (lines from 1, columns in characters from 0), shortened; None if unknown."""
     text = text_between(path, line, column, end_line, end_column)

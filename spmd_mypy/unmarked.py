@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from spmd_mypy.source import lines_of, slice_of
+from spmd_mypy.source import line_of, slice_of
 
 LAYOUT: Final = "SpmdLayout"
 ELEMENT: Final = "SpmdElement"
@@ -61,6 +61,5 @@ def brought_about(file: str, error: Any) -> bool:
     if error.message.startswith("Incompatible types in assignment") and _DOCUMENTED.search(error.message):
         return True
     if error.message == "Cannot infer type of lambda":
-        lines = lines_of(file)
-        return 0 < error.line <= len(lines) and _LAMBDA.match(lines[error.line - 1]) is not None
+        return _LAMBDA.match(line_of(file, error.line)) is not None
     return ELEMENT in error.message and file.replace("\\", "/").endswith(_CONTAINERS)

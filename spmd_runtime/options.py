@@ -7,6 +7,8 @@ from typing import Final, NamedTuple, Optional
 
 import torch
 
+from spmd_mypy.rules.dtypes import ALIASES
+
 # Kinds of numbers in which a sum over many ranks loses digits.  By name: not every torch has every one.
 LOW_PRECISION: Final = frozenset(
     getattr(torch, name)
@@ -69,14 +71,10 @@ def frozen(options: Mapping[str, object] | None) -> Dtypes | None:
     return Dtypes(op, out, None if nested is None else frozen(nested))
 
 
-# As they are called elsewhere.
-_ALIASES: Final = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32", "half": "float16", "float": "float32"}
-
-
 def checked(value: object, what: str) -> torch.dtype | None:
     """``value`` if it is a dtype or None; raises TypeError, naming the argument ``what``, for anything else."""
     if value is None or isinstance(value, torch.dtype):
         return value
-    name = _ALIASES.get(value, value) if isinstance(value, str) else ""
+    name = ALIASES.get(value, value) if isinstance(value, str) else ""
     meant = f": write torch.{name}" if isinstance(getattr(torch, name or "-", None), torch.dtype) else ""
     raise TypeError(f"{what} is a torch.dtype, not {value!r}{meant}")

@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 import os
 import re
-import tempfile
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from spmd_mypy.cli import files
 from spmd_mypy.cli.diagnostics import Diagnostic, Report, excerpt, scope
 
 VERSION: Final = 1
@@ -109,14 +109,8 @@ class Baseline:
         """Write the entries, sorted, so that the file's differences are readable, in one step."""
         rows = [{**e._asdict(), **({"count": n} if n > 1 else {})} for e, n in sorted(self.entries.items())]
         text = json.dumps({"version": VERSION, "errors": rows}, indent=1, ensure_ascii=False) + "\n"
-        path = self.path
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(
-            "w", dir=path.parent, prefix=f".{path.name}.", encoding="utf-8", errors="replace", delete=False
-        ) as new:
-            new.write(text)
-        os.chmod(new.name, 0o644)
-        os.replace(new.name, path)
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        files.replace(self.path, text, errors="replace")
 
 
 def _compact(text: str) -> str:

@@ -106,8 +106,9 @@ def configuration(settings: Settings) -> Iterator[Finding]:
     file = settings.config_file
     if file is None:
         return
+    unread = tuple(found.path for found in reader.broken(settings))
     for remark in settings.remarks:
-        if not any(remark.startswith(found.path) for found in reader.broken(settings)):
+        if not remark.startswith(unread):
             yield Finding("warning", "configuration", f"mypy says: {remark}", "correct it; mypy passes over the key")
     try:
         config = load(file)
@@ -127,7 +128,7 @@ def misplaced(settings: Settings) -> Iterator[Finding]:
     if settings.config_file is None or reader.asked(settings.arguments):
         return
     file = Path(settings.config_file).resolve()
-    holders = [path.resolve() for path in reader.plugins_sections(file.parent)]
+    holders = [path.resolve() for path in reader.sections(file.parent, "spmd-mypy")]
     if holders and file not in holders:
         names = " and ".join(path.name for path in holders)
         yield Finding("problem", "configuration", f"{names} configures the plugin, but mypy reads {shown(str(file))}",

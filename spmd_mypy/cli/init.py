@@ -5,18 +5,16 @@ from __future__ import annotations
 import difflib
 import os
 import sys
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 import click
 
-from spmd_mypy.cli import edit, settings
+from spmd_mypy.cli import edit, files, settings
 from spmd_mypy.cli.terminal import fail, say
 from spmd_mypy.config import BUILTIN_AXES, ConfigError, build
 
-DEFAULT_AXES: Final = ("dp", "cp", "tp")
 _QUESTION: Final = "Mesh axes, as your device mesh names its dims"
 _GUESSED: Final = """\
 The mesh axes are placeholders: write those of your device mesh to {file}, in any order.
@@ -32,7 +30,7 @@ def run(folder: Path, *, axes: str, dry_run: bool) -> int:
     old = _read(path)
     changed = _edited(path, old, wanted)
     if changed.guessed and not dry_run and _is_interactive():
-        changed = _edited(path, old, _axes(click.prompt(_QUESTION, default=", ".join(DEFAULT_AXES))))
+        changed = _edited(path, old, _axes(click.prompt(_QUESTION, default=", ".join(edit.DEFAULT_AXES))))
     if changed.text == old:
         click.echo(f"{_shown(path)} has all of it: plugin, options and mesh axes. Next: spmd check")
         return 0
@@ -68,7 +66,7 @@ def _axes(text: str) -> tuple[str, ...]:
     """The axes of the command line; none where it names none."""
     names = tuple(part.strip() for part in text.split(",") if part.strip())
     try:
-        build("--axes", {"axes": list(names or DEFAULT_AXES)})
+        build("--axes", {"axes": list(names or edit.DEFAULT_AXES)})
     except ConfigError:
         fail(
             f"--axes {text}: not a list of different mesh axes",
@@ -104,7 +102,7 @@ def _say_which(folder: Path, path: Path) -> None:
         say(f"mypy reads {_shown(path)}, which wins over {names}; that is the file to edit")
     elif path.parent.resolve() != folder.resolve():
         say(f"mypy reads {_shown(path)} when it is run here")
-    unread = [other for other in settings.plugins_sections(path.parent) if other.resolve() != path.resolve()]
+    unread = [other for other in settings.sections(path.parent, "spmd-mypy") if other.resolve() != path.resolve()]
     for other in unread:
         say(f"{other.name} has a section for the plugin, which mypy does not read there; move what is in it")
     if path.suffix != ".toml":
@@ -123,18 +121,10 @@ def _read(path: Path) -> str:
 
 
 def write(path: Path, text: str) -> None:
-    """Replace a file in one step, so that no reader ever sees half of it; its permissions stay."""
-    path = path.resolve()
-    mode = path.stat().st_mode & 0o777 if path.exists() else 0o644
+    """Replace the file; where that cannot be done, end."""
     try:
-        with tempfile.NamedTemporaryFile(
-            "w", dir=path.parent, prefix=f".{path.name}.", encoding="utf-8", newline="", delete=False
-        ) as new:
-            new.write(text)
-        os.chmod(new.name, mode)
-        os.replace(new.name, path)
+        files.replace(path, text)
     except OSError as error:
-        Path(new.name).unlink(missing_ok=True) if "new" in locals() else None
         fail(f"cannot write {_shown(path)}: {error.strerror or error}")
 
 

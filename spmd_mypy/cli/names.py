@@ -53,30 +53,33 @@ class Module:
 
 def names(settings: Settings) -> Iterator[Finding]:
     """The names of the configuration that name nothing."""
+    for finding, _ in _found(settings):
+        yield finding
+
+
+def certain(settings: Settings) -> Iterator[Finding]:
+    """Those of which there is no doubt, whatever is checked."""
+    for finding, wrong in _found(settings):
+        if wrong.certain:
+            yield finding
+
+
+def _found(settings: Settings) -> Iterator[tuple[Finding, Wrong]]:
     try:
         config = load(settings.config_file)
     except ConfigError:
         return  # the finding `configuration`
     file, section = shown(settings.config_file), "tool.spmd-mypy" if _is_toml(settings) else "spmd-mypy"
+    search = _Search(settings)
     for key, name, roles in _named(config):
-        wrong = _Search(settings).wrong(name, roles, is_axis=key == "axes")
+        wrong = search.wrong(name, roles, is_axis=key == "axes")
         if wrong is not None:
             level: Level = "problem" if wrong.certain or key == "axes" else "warning"
-            yield Finding(level, "names", f"{file}: [{section}] {key}: {name}: {wrong.text}", wrong.advice)
+            yield Finding(level, "names", f"{file}: [{section}] {key}: {name}: {wrong.text}", wrong.advice), wrong
 
 
 def _is_toml(settings: Settings) -> bool:
     return (settings.config_file or "").endswith(".toml")
-
-
-def certain(settings: Settings) -> Iterator[Finding]:
-    """Those of which there is no doubt, whatever is checked."""
-    for finding in names(settings):
-        if finding.level == "problem" and not finding.text.endswith(_NOT_FOUND):
-            yield finding
-
-
-_NOT_FOUND: Final = "mypy does not find its module"
 
 
 def _named(config: Config) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
@@ -100,7 +103,11 @@ class _Search:
         """What is wrong with a dotted path and its roles; None where nothing is, or nobody can tell."""
         module, path, rest = self._split(name)
         if module is None or (rest and Path(path).is_dir()):  # the folder is a namespace package, without a file
-            return Wrong(_NOT_FOUND, "correct the path, or leave the entry out: it has no effect", certain=False)
+            return Wrong(
+                "mypy does not find its module",
+                "correct the path, or leave the entry out: it has no effect",
+                certain=False,
+            )
         tree = _read(path, module)
         if tree is None or not rest or _is_beside(path, rest[0]):
             return None

@@ -170,23 +170,15 @@ def _unparsable(path: Path) -> str | None:
     return None
 
 
-def sections(folder: Path) -> Iterator[Path]:
-    """The files in ``folder`` that hold a configuration of mypy's, the one that wins first."""
+def sections(folder: Path, section: str = "mypy") -> Iterator[Path]:
+    """The files in ``folder`` that hold a configuration of mypy's (``section`` "spmd-mypy": of the plugin's)."""
     for name in CANDIDATES:
         path = folder / name
-        if path.is_file() and (name.endswith("mypy.ini") or _has_section(path)):
+        if path.is_file() and _has_section(path, section):
             yield path
 
 
-def plugins_sections(folder: Path) -> Iterator[Path]:
-    """The files in ``folder`` that hold a configuration of the plugin's."""
-    for name in CANDIDATES:
-        path = folder / name
-        if path.is_file() and _has_section(path, "spmd-mypy"):
-            yield path
-
-
-def _has_section(path: Path, section: str = "mypy") -> bool:
+def _has_section(path: Path, section: str) -> bool:
     head = f"[tool.{section}" if path.suffix == ".toml" else f"[{section}"
     try:
         lines = path.read_text(encoding="utf-8").splitlines()

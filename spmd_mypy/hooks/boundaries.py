@@ -22,7 +22,7 @@ from spmd_mypy.hooks.misspelled import Misspelled
 from spmd_mypy.hooks.said import Said
 from spmd_mypy.rules.conversions import conversions, redirected
 from spmd_mypy.rules.kinds import AxisType
-from spmd_mypy.source import entry_value, lines_of, shortened, text_between
+from spmd_mypy.source import entry_value, line_of, lines_of, shortened, text_between
 from spmd_mypy.spelling import Slot, Spelled, is_kind, kind_of, prettify, prettify_classes, prettify_kinds
 from spmd_mypy.unmarked import brought_about, unmark
 
@@ -51,9 +51,7 @@ def _shard_in_alias(file: str, error: Any) -> bool | None:
     """``Act = Tensor[S[TP, 0]]``: as an expression mypy asks for Literal[0]; as the type that it is, it is fine."""
     if not error.message.startswith("Invalid type: try using Literal["):
         return None
-    lines = lines_of(file)
-    here = lines[error.line - 1] if 0 < error.line <= len(lines) else ""
-    return True if _SHARD.search(here) else None
+    return True if _SHARD.search(line_of(file, error.line)) else None
 
 
 # ---- the filter
@@ -302,15 +300,16 @@ class Boundaries:
         written = text_between(file, error.line, error.column, error.end_line, error.end_column) or "x"
         written = entry_value(written) if code == "dict-item" else written.removeprefix("yield ")
         name = shortened(written)
+        starred = _STARRED.search(error.message)
         # Else the text is a tuple or list around it.
-        whole = all(member.is_tensor for member in got.members) and not _STARRED.search(error.message)
+        whole = all(member.is_tensor for member in got.members) and not starred
         advice = None
         if code == "assignment" and self._redefinition and (variable := _assigned_again(file, error)):
             return f"{text}; {variable} keeps the type that it is declared with: give this value a name of its own"
         if whole:
             advice = redirected(written, have.kind, need.kind) or conversions(have.kind, need.kind, have.axis, name)
         elif (
-            not _STARRED.search(error.message)
+            not starred
             and (part := part_of(written, [first_difference(*pair) is not None for pair in items(got, want)]))
             is not None
         ):
@@ -327,9 +326,7 @@ class Boundaries:
 
 def _assigned_again(file: str, error: Any) -> str | None:
     """The name that is assigned to without a declaration on this line; its declaration stands elsewhere."""
-    lines = lines_of(file)
-    line = lines[error.line - 1] if 0 < error.line <= len(lines) else ""
-    found = _PLAIN_TARGET.match(line)
+    found = _PLAIN_TARGET.match(line_of(file, error.line))
     return found[1] if found else None
 
 

@@ -15,16 +15,7 @@ from typing import Final, TypeAlias
 
 from mypy.nodes import Decorator, FuncBase
 from mypy.plugin import FunctionSigContext, MethodSigContext
-from mypy.types import (
-    AnyType,
-    CallableType,
-    FunctionLike,
-    Instance,
-    Overloaded,
-    Type,
-    TypeVarType,
-    get_proper_type,
-)
+from mypy.types import AnyType, CallableType, FunctionLike, Instance, Overloaded, Type, TypeVarType, get_proper_type
 
 from spmd_mypy import compat
 from spmd_mypy.fullnames import GENERIC_TENSORS, MODULE

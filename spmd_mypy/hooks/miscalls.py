@@ -9,7 +9,8 @@ from typing import Any, Final, NamedTuple
 
 from spmd_mypy.hooks.overloads import NO_VARIANT
 from spmd_mypy.rules import collectives as table
-from spmd_mypy.rules.conversions import backward_of
+from spmd_mypy.rules.conversions import backward_of, call_of
+from spmd_mypy.rules.dtypes import ALIASES
 from spmd_mypy.source import lines_of, shortened, text_between
 from spmd_mypy.spelling import TENSORS, Spelled, parse
 
@@ -31,7 +32,6 @@ _ELSEWHERE: Final = {
     "output": "it returns its result",
     "out": "it returns its result",
 }
-_DTYPES: Final = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32", "half": "float16", "float": "float32"}
 _QUOTED: Final = re.compile(r'"([^"]*)"')
 _UNEXPECTED: Final = re.compile(r'Unexpected keyword argument "\w+" for overloaded function "(\w+)"')
 _KINDS: Final = frozenset({"Replicate", "Invariant", "Varying", "Partial"})  # not Shard, which is a value
@@ -68,17 +68,14 @@ def _read(file: str, error: Any) -> Miscall | None:
     written = text_between(file, error.line, error.column, error.end_line, error.end_column)
     if written is None or not any("spmd_runtime" in line for line in lines_of(file)):
         return None
-    try:
-        node = ast.parse(written, mode="eval").body
-    except SyntaxError:
+    parsed, quoted = call_of(written), _QUOTED.findall(error.message)
+    if parsed is None or not quoted or any(keyword.arg is None for keyword in parsed[1].keywords):
         return None
-    quoted = _QUOTED.findall(error.message)
-    if not isinstance(node, ast.Call) or not quoted or any(keyword.arg is None for keyword in node.keywords):
-        return None
+    called, node = parsed
     op, types = quoted[0], [parse(text) for text in quoted[1:]]
     names = [*(None for _ in node.args), *(keyword.arg for keyword in node.keywords)]
     values = [*node.args, *(keyword.value for keyword in node.keywords)]
-    if op not in ARGUMENTS or ast.unparse(node.func).rpartition(".")[2] != op or len(types) != len(values):
+    if op not in ARGUMENTS or called != op or len(types) != len(values):
         return None
     given = [(name, (ast.unparse(value), t)) for name, value, t in zip(names, values, types, strict=True)]
     return Miscall(op, [pair for name, pair in given if name is None], {name: pair for name, pair in given if name})
@@ -158,7 +155,7 @@ def _dtypes(call: Miscall) -> Iterator[str]:
         text, t = call.named.get(name, ("", Spelled("dtype")))
         if t.short == "str":
             bare = text.strip("'\"")
-            yield f"takes a torch.dtype for {name}: torch.{_DTYPES.get(bare, bare)}, not {text}"
+            yield f"takes a torch.dtype for {name}: torch.{ALIASES.get(bare, bare)}, not {text}"
 
 
 _CHECKS: Final = (_places, _names, _tensor, _axis, _ends, _missing, _dtypes)

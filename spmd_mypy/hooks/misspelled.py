@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from spmd_mypy import codes
-from spmd_mypy.source import lines_of
+from spmd_mypy.source import line_of
 
 _KINDS: Final = "Replicate|Invariant|Varying|Partial|Shard|[RIVPS]"
 _CALLED: Final = re.compile(rf"(?:\w+\.)*({_KINDS})\(\s*([\w.]+)?[^()]*\)")
@@ -20,10 +20,7 @@ _UNDEFINED: Final = re.compile(r'Name "(\w+)" is not defined')
 
 def type_text(path: str, line: int, column: int) -> str | None:
     """The call that is written where a type should stand: ``S(0)``; None where there is none."""
-    lines = lines_of(path)
-    if not 0 < line <= len(lines):
-        return None
-    here = lines[line - 1]
+    here = line_of(path, line)
     found = _CALLED.match(here, max(column, 0)) or _ARGUMENT.search(here)  # in a string columns count from its start
     return found.group() if found is not None else None
 
@@ -63,8 +60,7 @@ class Misspelled:
 
     def _alias(self, file: str, error: Any) -> bool | None:
         """``Act = Tensor[V[DP], S(0)]``, of which mypy says two things."""
-        lines = lines_of(file)
-        here = lines[error.line - 1] if 0 < error.line <= len(lines) else ""
+        here = line_of(file, error.line)
         found = _ARGUMENT.search(here)
         if found is None or "Tensor[" not in here and "Parameter[" not in here:
             return None
@@ -75,8 +71,7 @@ class Misspelled:
 
     def _name(self, file: str, error: Any, name: str) -> bool | None:
         """``V["tp"]``: mypy looks for a class ``tp``."""
-        lines = lines_of(file)
-        here = lines[error.line - 1] if 0 < error.line <= len(lines) else ""
+        here = line_of(file, error.line)
         written = re.search(rf"\b({_KINDS}|Group|Tensor|Parameter)\[\s*(['\"]?){name}\2\s*([\],])", here)
         if written is None:
             return None

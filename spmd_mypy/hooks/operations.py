@@ -56,7 +56,6 @@ class Operations:
         self.bench = bench
         self.layouts = bench.layouts
         self._repeats = Repeats(self.layouts)
-        self._gradients_on = bench.grad_mode.enabled
         self._judged: dict[object, Judged] = {}
 
     # ---- entry points
@@ -70,7 +69,7 @@ class Operations:
             return self._call(op, ctx, None) if self._concerns_us(op, ctx) else ctx.default_return_type
         if not key[0] and not self.bench.uses_spmd(ctx.api):
             return ctx.default_return_type
-        key[0] = (op, self._gradients_on(getattr(ctx.api, "tree", None), ctx.context.line))
+        key[0] = (op, self.bench.gradients_on(ctx.api, ctx.context))
         once = tuple(key)
         known = self.layouts.repeated.get(once)
         return known if known is not None else self._call(op, ctx, once)

@@ -93,15 +93,13 @@ def moved(op: str, src: AxisType, kind: AxisType, dst: AxisType, axis: str, name
     return f"{call_text(row, op, name, axis, kind, dst)} (backward: {backward_of(row)})"
 
 
-def call_of(text: str) -> tuple[str, dict[str | None, ast.expr]] | None:
-    """What a call in source text names: the last name of what is called, and its keywords; None for anything else."""
+def call_of(text: str) -> tuple[str, ast.Call] | None:
+    """A call in source text, behind the last name of what is called; None for anything else."""
     try:
         node = ast.parse(text, mode="eval").body
     except SyntaxError:
         return None
-    if not isinstance(node, ast.Call):
-        return None
-    return ast.unparse(node.func).rpartition(".")[2], {keyword.arg: keyword.value for keyword in node.keywords}
+    return (ast.unparse(node.func).rpartition(".")[2], node) if isinstance(node, ast.Call) else None
 
 
 def redirected(call: str, have: AxisType, need: AxisType) -> str | None:
@@ -112,25 +110,25 @@ def redirected(call: str, have: AxisType, need: AxisType) -> str | None:
     parsed = call_of(call)
     if parsed is None:
         return None
-    op, given = parsed
+    op, node = parsed
+    given = {keyword.arg: keyword.value for keyword in node.keywords}
     dst, src = _kind(given.get("dst")), _kind(given.get("src")) or _DEFAULT_SRC.get(op)
     if op not in _NAMED or src is None or dst is None or (dst.letter, dst.dim) != (have.letter, have.dim):
         return None
     row = transition(op, src, need, expert="expert_mode" in given)
     if not isinstance(row, Transition):
-        return _replaced(call, src, need)
+        return _replaced(node, src, need)
     if (op == "redistribute" and row.expert) or src == need:
         return None
     return f"write dst={spell(need)} in {op} (backward: {backward_of(row)})"
 
 
-def _replaced(call: str, src: AxisType, need: AxisType) -> str | None:
+def _replaced(call: ast.Call, src: AxisType, need: AxisType) -> str | None:
     """``instead write reduce_scatter(...)``: another collective that leads from what ``call`` is given to ``need``."""
-    node = ast.parse(call, mode="eval").body
     known = (src.letter == "P" or src.dim is not None) and (need.dim is not None or need.letter in ("R", "I"))
-    if not known or not isinstance(node, ast.Call) or len(node.args) != 2:
+    if not known or len(call.args) != 2:
         return None
-    name, axis = map(ast.unparse, node.args)
+    name, axis = map(ast.unparse, call.args)
     found = conversion(src, need, axis, name)
     return f"instead write {found}" if found is not None and "expert_mode" not in found else None
 

@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 from spmd_mypy.rules.call import Argument, Call, Verdict, Violation
-from spmd_mypy.rules.collectives import TRANSITIONS, Token, token
+from spmd_mypy.rules.collectives import TRANSITIONS, token
+from spmd_mypy.rules.conversions import backward_of
 from spmd_mypy.rules.kinds import CONSTANT, AxisType, I, Layout, P, R, V, shard
 from spmd_mypy.rules.operations import judge
 
@@ -27,15 +28,8 @@ _CANDIDATES: Final[tuple[tuple[str, AxisType, AxisType], ...]] = (
     ("convert", I, P),
 )
 
-# What the backward of a fix does, in words.
-_BACKWARD: Final[dict[tuple[str, Token, Token], str]] = {
-    ("reduce_scatter", "P", "S"): "all_gather",
-    ("all_reduce", "P", "R"): "all_reduce",
-    ("all_reduce", "P", "I"): "nothing",
-    ("convert", "I", "R"): "all_reduce",
-    ("convert", "R", "P"): "the gradient is kept on one rank, zero on the others",
-    ("convert", "I", "P"): "nothing",
-}
+# What the backward of a fix does, where it takes more words than elsewhere.
+_BACKWARD: Final = {("convert", R, P): "the gradient is kept on one rank, zero on the others"}
 _REDUCTIONS: Final = frozenset({"all_reduce", "reduce_scatter"})
 
 
@@ -160,12 +154,11 @@ def suggest(call: Call, violation: Violation, ask: Judge = judge) -> list[Fix]:
     fixes = []
     axis = violation.axis
     for op, src, dst in _candidates(call, axis):
-        pair = token(src), token(dst)
-        row = TRANSITIONS[op][pair]
+        row = TRANSITIONS[op][token(src), token(dst)]
         for at in _operands(call, violation, src, dst, ask):
             if _fits(call, ask(_retyped(call, at, axis, dst)), at, axis, dst, ask):
                 constant = all(kind.constant for i in at if (kind := _slot(call.arguments[i], axis)))
-                backward = "nothing" if constant else _BACKWARD[(op, *pair)]
+                backward = "nothing" if constant else _BACKWARD.get((op, src, dst), backward_of(row))
                 fixes.append(Fix(op, at, axis, src, dst, row.expert, backward))
                 break
     # One sum is enough: none that takes more operands than the best.
