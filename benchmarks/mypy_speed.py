@@ -4,10 +4,10 @@
     python benchmarks/mypy_speed.py --modules 200 --rounds 5 --record
 
 The projects are those of ``generated.py``: tensor-parallel models in the code around them, modules that import each
-other as a tree, as dense in tensor expressions as the densest folder of Megatron-LM (the numbers are printed).  Each
-figure is processor time of the mypy process and its children (the machine is shared, so wall time says little), the
-median over the rounds; with and without alternate.  Memory is the largest resident size of one process.  ``--record``
-keeps the tables in ``benchmarks/results/mypy_speed.md``.
+other as a tree, as dense in tensor expressions as published projects (the numbers are printed).  Each figure is
+processor time of the mypy process and its children (the machine is shared, so wall time says little), the median over
+the rounds; with and without alternate.  Memory is the largest resident size of one process.  ``--record`` keeps the
+tables in ``benchmarks/results/mypy_speed.md``.
 
 Situations: *cold* (no cache), *stale* (every module of the project changed, torch cached), *warm* (nothing changed),
 *parallel* (as stale, with ``-n 2``).
@@ -168,7 +168,7 @@ def main() -> None:
         "--rounds", type=int, default=3, help="rounds; a third of them, but at least one, at 1,000 modules"
     )
     parser.add_argument("--examples", action=argparse.BooleanOptionalAction, default=True)
-    parser.add_argument("--dense", action="store_true", help="modules of layers alone, denser than any real project")
+    parser.add_argument("--dense", action="store_true", help="longhand layers, 12 expressions in 100 lines")
     parser.add_argument("--record", action="store_true", help="keep the tables in benchmarks/results/mypy_speed.md")
     arguments = parser.parse_args()
     command = " ".join(["python benchmarks/mypy_speed.py", *sys.argv[1:]])

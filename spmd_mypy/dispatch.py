@@ -45,7 +45,7 @@ from spmd_mypy.hooks.held import Held
 from spmd_mypy.hooks.inference import FunctionSigHook, Inference
 from spmd_mypy.hooks.iteration import Iteration
 from spmd_mypy.hooks.module_table import ModuleTable
-from spmd_mypy.hooks.operations import Operations
+from spmd_mypy.hooks.operations import PYTHON, Operations
 from spmd_mypy.hooks.own import CUSTOM_OP_CALL, OwnOperations
 from spmd_mypy.hooks.signatures import STOCK
 from spmd_mypy.hooks.strict import Strict
@@ -104,7 +104,6 @@ class Dispatch:
 
     def __init__(self, config: Config, options: Options, lookup: Lookup) -> None:
         self.config = config
-        self._lookup = lookup
         self._batch = not options.fine_grained_incremental
         self._mypys = DefaultPlugin(options)
         self.bench = Workbench(self.config, options, lookup)
@@ -123,7 +122,7 @@ class Dispatch:
         self._methods: dict[str, MethodHook | None] = {
             "torch._tensor.Tensor.backward": self._guard(self.gradients.backward),
             CUSTOM_OP_CALL: self._guard(self.own.custom_op),
-            "builtins.str.format": self._guard(partial(self.operations.call, "builtins.format")),  # f-strings, too
+            "builtins.str.format": self._guard(partial(self.operations.pythons, "builtins.format")),  # f-strings, too
         }
         self._methods.update(self._guarded(self.modules.methods()))
         self._attributes: dict[str, AttributeHook | None] = {
@@ -220,8 +219,9 @@ class Dispatch:
             return False
         if fullname.startswith(_ALWAYS_THE_SAME):
             return True
-        symbol = self._lookup(fullname) if self._batch and "." in fullname else None
-        return symbol is not None and isinstance(symbol.node, FuncBase | Decorator | TypeInfo)
+        return (
+            self._batch and "." in fullname and isinstance(self.held.meaning(fullname), FuncBase | Decorator | TypeInfo)
+        )
 
     def _settled_method(self, fullname: str) -> bool:
         """As above; what a method's own name decides stays, whatever class inherits it."""
@@ -355,7 +355,8 @@ class Dispatch:
         op = canonical(fullname)
         if not known(op):
             return None
-        return self._guard(partial(self.operations.call, op))
+        judge = self.operations.pythons if op.startswith(PYTHON) else self.operations.call
+        return self._guard(partial(judge, op))
 
     def _method(self, fullname: str) -> MethodHook | None:
         op = canonical(fullname)

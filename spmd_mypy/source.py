@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Final
 
@@ -12,6 +12,15 @@ _LIMIT: Final = 40
 _DOTS: Final = "..."
 # A string, a comment, or one character.
 _PIECE: Final = re.compile(r"'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\"|#.*|.", re.DOTALL)
+
+
+_shadows: dict[str, str] = {}  # by absolute path
+
+
+def use_shadows(files: Sequence[Sequence[str]]) -> None:
+    """Read these files (path, instead) as mypy does under ``--shadow-file``: editors check what is not saved so."""
+    _shadows.clear()
+    _shadows.update({os.path.abspath(path): instead for path, instead in files})
 
 
 @lru_cache(maxsize=8)
@@ -27,7 +36,9 @@ def _lines(text: str) -> tuple[str, ...]:
 
 
 def text_of(path: str) -> str | None:
-    """The text of a file; None where it cannot be read.  Read anew when the file has changed."""
+    """The text that mypy reads for a file; None where it cannot be read.  Read anew when it has changed."""
+    if _shadows:
+        path = _shadows.get(os.path.abspath(path), path)
     try:
         return _read(path, os.stat(path).st_mtime)
     except (OSError, UnicodeDecodeError):

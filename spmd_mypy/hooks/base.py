@@ -20,7 +20,7 @@ from spmd_mypy.hooks.scopes import Scopes
 from spmd_mypy.hooks.signatures import AUTOGRAD_METHODS, is_function
 from spmd_mypy.layout import Layouts, Lookup
 from spmd_mypy.rules.kinds import AxisType
-from spmd_mypy.source import slice_of
+from spmd_mypy.source import slice_of, use_shadows
 
 _BY_SHORT: Final = {code.code.removeprefix("spmd-"): code for code in codes.ALL}
 
@@ -32,6 +32,7 @@ class Workbench:
         self.config = config
         self.options = options
         self.layouts = Layouts(config, lookup)
+        use_shadows(options.shadow_file or [])
         self.boundaries = Boundaries(options, self.without_autograd, [axis.cls for axis in config.axes], self)
         batch = not options.fine_grained_incremental
         self.watcher = compat.Watcher(self.boundaries, self.boundaries.begin, batch)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -197,6 +198,11 @@ _ADDS: Final = {"append": 0, "add_module": 1, "insert": 1}
 _REMOVES: Final = frozenset({"pop", "clear"})
 _ADD_MANY: Final = frozenset({"extend", "update"})
 
+# What follows a container's name where it is changed: a method, an index, an augmented assignment.
+_CHANGED: Final = re.compile(
+    rf"(?:[\s\\)]|#[^\n]*)*(?:\.\s*(?:{'|'.join([*_ADDS, *_REMOVES, *_ADD_MANY])})\b|\[|[-+*/|&^@%]+=)"
+)
+
 _nothing_later: dict[int, Context] = {}  # containers, by where they are made, that nothing is put into later
 
 
@@ -220,11 +226,25 @@ def _later_elements(api: Any, made_at: Context) -> Elements:
     variable = _assigned_to(function, made_at) if function is not None else None
     if function is None or variable is None:
         return Elements()
+    text = text_of(getattr(api, "path", ""))
+    if text is not None and not _may_be_filled(variable, text):
+        return Elements()
     scope: Node = function
     if isinstance(variable, MemberExpr) and function.info and isinstance(function.info.defn, ClassDef):
         scope = function.info.defn.defs
-    text = text_of(getattr(api, "path", "")) or ""
-    return put_in(scope, variable, removed=any(f".{name}(" in text for name in _REMOVES))
+    return put_in(scope, variable, removed=text is None or any(f".{name}(" in text for name in _REMOVES))
+
+
+def _may_be_filled(variable: Expression, text: str) -> bool:
+    """Whether anything in a module's text looks like a change of what ``variable`` holds; a search beats a walk."""
+    name = variable.name if isinstance(variable, NameExpr | MemberExpr) else ""
+    at = text.find(name)
+    while at >= 0:
+        at += len(name)
+        if not name or _CHANGED.match(text, at):
+            return True
+        at = text.find(name, at)
+    return False
 
 
 def put_in(scope: Node, variable: Expression, removed: bool = True) -> Elements:

@@ -24,6 +24,7 @@ from mypy.nodes import (
     OverloadedFuncDef,
     RefExpr,
     SuperExpr,
+    SymbolNode,
     TypeInfo,
     Var,
 )
@@ -58,6 +59,7 @@ class Held:
         self._hook_for = hook_for
         self._parent = parent
         self._modules: dict[str, tuple[object, object, Values]] = {}
+        self._found: tuple[str, SymbolNode | None] = "", None
 
     # ---- entry points
 
@@ -81,6 +83,18 @@ class Held:
 
     def named(self, fullname: str) -> Callable[[AnyCall], Type] | None:
         """The handler for calls of an attribute or of a module's variable; None for other names."""
+        node = self._find(fullname)
+        self._found = fullname, node
+        if not isinstance(node, Var) or node.is_property or not isinstance(get_proper_type(node.type), FunctionLike):
+            return None
+        return partial(self._variable, node)
+
+    def meaning(self, fullname: str) -> SymbolNode | None:
+        """What a module or a class, its bases included, has by a name; None where that is not known yet."""
+        name, node = self._found  # of the handler asked for last: whether it stays is asked right after
+        return node if name == fullname else self._find(fullname)
+
+    def _find(self, fullname: str) -> SymbolNode | None:
         owner, _, name = fullname.rpartition(".")
         tree = compat.module(self._lookup, owner)
         found = self._lookup(owner) if tree is None else None
@@ -89,10 +103,7 @@ class Held:
             symbol = holder.get(name) if holder.mro else None
         else:
             symbol = tree.names.get(name) if tree is not None else None
-        node = symbol.node if symbol is not None else None
-        if not isinstance(node, Var) or node.is_property or not isinstance(get_proper_type(node.type), FunctionLike):
-            return None
-        return partial(self._variable, node)
+        return symbol.node if symbol is not None else None
 
     def _variable(self, node: Var, ctx: AnyCall) -> Type:
         names = self._names(node) if self.bench.uses_spmd(ctx.api) else None

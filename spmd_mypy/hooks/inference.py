@@ -77,8 +77,8 @@ class Inference:
     @staticmethod
     def without_context(ctx: FunctionSigContext | MethodSigContext) -> FunctionLike:
         """The signature as it is; the type declared for its place is forgotten if only the plugin made it generic."""
-        if ctx.default_signature.variables:
-            declared = compat.expected_type(ctx.api)
+        declared = compat.expected_type(ctx.api) if ctx.default_signature.variables else None
+        if declared is not None:
             layout = _gives_layout(ctx.default_signature) and not mentions_layout(declared)
             if _plain(declared) or layout or (_laid_out(declared) and _hands_on(ctx.default_signature)):
                 compat.forget_expected_type(ctx.api)

@@ -45,7 +45,9 @@ from spmd_mypy.rules.call import Argument, Call, Verdict, Violation
 from spmd_mypy.rules.kinds import Layout
 from spmd_mypy.rules.ops import Operation
 
-_PYTHON: Final = ("builtins.", "math.")
+PYTHON: Final = ("builtins.", "math.")
+# Arguments of which Python's own functions make nothing of ours, by class.
+_ORDINARY: Final = frozenset(f"builtins.{name}" for name in ("str", "int", "float", "bool", "complex", "bytes"))
 _COMBINATIONS: Final = 16  # more members than this in a call's unions are not told apart
 
 
@@ -62,8 +64,6 @@ class Operations:
 
     def call(self, op: str, ctx: AnyCall) -> Type:
         """A function, method or operator."""
-        if op.startswith(_PYTHON) and not self._concerns_us(op, ctx):
-            return ctx.default_return_type
         key = self._repeats.key(op, ctx)
         if key is None:
             return self._call(op, ctx, None) if self._concerns_us(op, ctx) else ctx.default_return_type
@@ -73,6 +73,14 @@ class Operations:
         once = tuple(key)
         known = self.layouts.repeated.get(once)
         return known if known is not None else self._call(op, ctx, once)
+
+    def pythons(self, op: str, ctx: AnyCall) -> Type:
+        """One of Python's own functions: most of its calls, f-strings included, are given texts and numbers alone."""
+        for types in ctx.arg_types:
+            for t in types:
+                if type(t) is not Instance or t.type.fullname not in _ORDINARY:
+                    return self.call(op, ctx) if self._concerns_us(op, ctx) else ctx.default_return_type
+        return ctx.default_return_type
 
     def _call(self, op: str, ctx: AnyCall, key: object) -> Type:
         """A call that is looked at in full; its result is kept under ``key`` if there is nothing else to it."""
@@ -122,7 +130,7 @@ class Operations:
             return True
         if any([has_layout(t) for types in ctx.arg_types for t in types]):  # a list: there are one or two
             return True
-        if op.startswith(_PYTHON):
+        if op.startswith(PYTHON):
             # ``sum([x, y])``: mypy gives the display the type that ``sum`` asks for.
             return any([may_hide(ctx.api, e) for expressions in ctx.args for e in expressions])
         return self.bench.uses_spmd(ctx.api)

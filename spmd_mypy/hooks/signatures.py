@@ -71,7 +71,7 @@ def has_variables(t: Type | None) -> bool:
 
 def is_module(info: TypeInfo) -> bool:
     """Whether a class is nn.Module or derived from it."""
-    return any(base.fullname == MODULE for base in info.mro)
+    return info.has_base(MODULE)
 
 
 def module_of(t: Type) -> Instance | None:
