@@ -158,3 +158,27 @@ def test_daemon(daemon: tuple[Project, list[str]], expected: tuple[Messages, Mes
     project.write(FILES)
     seen.append(as_set(project.command(run).messages))
     assert seen == [before, before, after, before]
+
+
+SAVED = """\
+import torch
+from spmd_runtime import TP, P, Tensor
+
+
+def step(x: Tensor[P[TP]]) -> Tensor[P[TP]]:
+    return x + torch.ones(1, requires_grad=True)
+"""
+# The same without gradients, on lines that moved.
+UNSAVED = SAVED.replace("    return", "    # not\n    # saved\n    with torch.no_grad():\n        return")
+
+
+@pytest.mark.parametrize("first", [SAVED, UNSAVED], ids=["saved", "unsaved"])
+def test_what_an_editor_has_not_saved(first: str, tmp_path: Path) -> None:
+    """Editors check it under ``--shadow-file``: what mypy says is that of the text shown, whatever the file holds."""
+    shown = UNSAVED if first is SAVED else SAVED
+    project = Project(tmp_path, CONFIG)
+    file, unsaved, alone = project.write({"step.py": first, "unsaved.txt": shown, "alone.py": shown})
+    told = project.check("--shadow-file", file, unsaved, file).messages
+    expected = project.check(alone).messages
+    assert expected
+    assert [(m.line, m.column, m.message) for m in told] == [(m.line, m.column, m.message) for m in expected]
