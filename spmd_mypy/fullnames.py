@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from typing import Final
+
+from spmd_mypy.patterns import lazily
 
 TENSOR: Final = "torch._tensor.Tensor"
 PARAMETER: Final = "torch.nn.parameter.Parameter"
@@ -63,7 +64,7 @@ _CANONICAL: Final = (
 
 
 # How mypy names a method of a union's members, of whose class it has a short name only: ``__radd__ of TensorBase``.
-_OF_UNION: Final = re.compile(r"(\w+) of (?:Tensor|TensorBase|Parameter|Buffer)")
+_OF_UNION: Final = lazily(r"(\w+) of (?:Tensor|TensorBase|Parameter|Buffer)")
 
 
 def method_of_union(fullname: str) -> str | None:

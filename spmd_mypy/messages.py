@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from spmd_mypy.layout import Layouts
@@ -13,8 +12,7 @@ from spmd_mypy.rules.kinds import AxisType, Layout
 from spmd_mypy.rules.reasons import REASONS
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Message(NamedTuple):
     """An error with its code's short name (``partial``) and its notes."""
 
     code: str

@@ -102,7 +102,7 @@ def _part(
     (at,) = fix.arguments
     part = fixes.beside_part(call, at, violation.axis, ask)
     if part is not None and part < len(texts):
-        cut = replace(fix, op="reduce_scatter", dst=shard(0))
+        cut = fix._replace(op="reduce_scatter", dst=shard(0))
         yield f"if {texts[part]} is a part cut along dim 0, say: {cut.spell(texts[at], axis)} (backward: all_gather)"
 
 

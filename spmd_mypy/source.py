@@ -8,10 +8,12 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Final
 
+from spmd_mypy.patterns import lazily
+
 _LIMIT: Final = 40
 _DOTS: Final = "..."
 # A string, a comment, or one character.
-_PIECE: Final = re.compile(r"'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\"|#.*|.", re.DOTALL)
+_PIECE: Final = lazily(r"'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\"|#.*|.", re.DOTALL)
 
 
 _shadows: dict[str, str] = {}  # by absolute path

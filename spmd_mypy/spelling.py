@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from spmd_mypy.layout import show_slot
+from spmd_mypy.patterns import lazily
 from spmd_mypy.rules import kinds
 from spmd_mypy.rules.kinds import AxisType
 
@@ -26,13 +26,12 @@ _KINDS: Final = {
     "FactoryConstant": kinds.FACTORY,
     "Reduced": kinds.CONSTANT,
 }
-_TENSOR_START: Final = re.compile(r"(?:[\w.]*\.)?(Tensor|Parameter|Buffer)\[")
+_TENSOR_START: Final = lazily(r"(?:[\w.]*\.)?(Tensor|Parameter|Buffer)\[")
 QUOTES: Final = "'\""
-_TOKEN: Final = re.compile(r"\s*(?:([\w.<>*'@]+|-?\d+|\.\.\.)|([\[\],|]))")
+_TOKEN: Final = lazily(r"\s*(?:([\w.<>*'@]+|-?\d+|\.\.\.)|([\[\],|]))")
 
 
-@dataclass(frozen=True, slots=True)
-class Spelled:
+class Spelled(NamedTuple):
     """A type as printed: a name with arguments; a union is named ``|``; what is not understood has no arguments."""
 
     name: str
@@ -65,8 +64,7 @@ class Spelled:
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class Slot:
+class Slot(NamedTuple):
     """One slot of a printed layout: the axis's class name and what the tensor is there (None: unknown)."""
 
     axis: str
@@ -210,10 +208,10 @@ def prettify(message: str) -> str:
     return "".join(parts)
 
 
-_KIND: Final = re.compile(rf"(?:[\w.]*\.)?\b(?:{'|'.join(_KINDS)})\[[\w.]+(?:, [\w\[\].-]+)?\]")
+_KIND: Final = lazily(rf"(?:[\w.]*\.)?\b(?:{'|'.join(_KINDS)})\[[\w.]+(?:, [\w\[\].-]+)?\]")
 
 
-_CLASS: Final = re.compile(rf"\btype\[(?:[\w.]*\.)?({'|'.join(_KINDS)})\[A_co(?:, D_co)?\]\]")
+_CLASS: Final = lazily(rf"\btype\[(?:[\w.]*\.)?({'|'.join(_KINDS)})\[A_co(?:, D_co)?\]\]")
 
 
 def prettify_classes(message: str) -> str:

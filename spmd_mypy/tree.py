@@ -6,8 +6,7 @@ mypy's own visitors are compiled so that plugins cannot subclass them.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from mypy import nodes as n
 from mypy import patterns as p
@@ -124,8 +123,7 @@ def children(node: n.Node) -> Iterator[n.Node]:
 _KEPT: Final = 8
 
 
-@dataclass(slots=True)
-class _Walked:
+class _Walked(NamedTuple):
     """What lies in a function or block; with the body that it had, for the daemon puts others."""
 
     node: n.Node

@@ -7,9 +7,9 @@ wrote these arguments: they go, and with them the complaints that only they brou
 
 from __future__ import annotations
 
-import re
 from typing import Any, Final
 
+from spmd_mypy.patterns import lazily
 from spmd_mypy.source import line_of, slice_of
 
 LAYOUT: Final = "SpmdLayout"
@@ -20,7 +20,7 @@ _MARKS: Final = (LAYOUT, ELEMENT, "Module]", "List[Any]", "Dict[Any]")
 _BOUND: Final = r"(?:(?: <:|:) [\w.]+)?(?: = [\w.]+)?"
 _OURS: Final = rf"(?:{LAYOUT}|{ELEMENT}){_BOUND}"
 _SUBSTITUTIONS: Final = tuple(
-    (re.compile(pattern), replacement)
+    (lazily(pattern), replacement)
     for pattern, replacement in (
         (rf"def \[{_OURS}\] ", "def "),
         (rf"def \[{_OURS}, ", "def ["),
@@ -33,13 +33,13 @@ _SUBSTITUTIONS: Final = tuple(
     )
 )
 # A container that may hold anything and one that holds modules are two types; printed, they are one.
-_TWICE: Final = re.compile(r"\b(ModuleList|ModuleDict|Sequential|ParameterList|ParameterDict)(?: \| \1)+(?![\w\[.])")
+_TWICE: Final = lazily(r"\b(ModuleList|ModuleDict|Sequential|ParameterList|ParameterDict)(?: \| \1)+(?![\w\[.])")
 _THROUGH_CLASS: Final = "Access to generic instance variables via class is ambiguous"
-_TENSOR_ATTRIBUTE: Final = re.compile(r"(?:\w+\.)*(?:Tensor|Parameter|Buffer)\.\w+")
+_TENSOR_ATTRIBUTE: Final = lazily(r"(?:\w+\.)*(?:Tensor|Parameter|Buffer)\.\w+")
 # ``torch.linalg.cholesky = safe_cholesky``: to mypy alone this function of torch's is Any (see ``hooks.untyped``).
 _OPTIONAL: Final = r"(?:\w+: Any = \.\.\., )*"
-_DOCUMENTED: Final = re.compile(rf'variable has type "def \({_OPTIONAL}\*Any, {_OPTIONAL}\*\*Any\) -> Any"\)')
-_LAMBDA: Final = re.compile(r"\s*(?:torch\.)?(?:linalg|fft|special)\.\w+ = lambda\b")
+_DOCUMENTED: Final = lazily(rf'variable has type "def \({_OPTIONAL}\*Any, {_OPTIONAL}\*\*Any\) -> Any"\)')
+_LAMBDA: Final = lazily(r"\s*(?:torch\.)?(?:linalg|fft|special)\.\w+ = lambda\b")
 # Where torch defines the containers, their bodies do not fit the type variable that they were given.
 _CONTAINERS: Final = "torch/nn/modules/container.py"
 

@@ -7,7 +7,6 @@ what to call.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -20,6 +19,7 @@ from spmd_mypy.hooks.acceptance import accepts, accepts_slot, pairs
 from spmd_mypy.hooks.complaints import code_for, compared, items, part_of, quoted_last
 from spmd_mypy.hooks.misspelled import Misspelled
 from spmd_mypy.hooks.said import Said
+from spmd_mypy.patterns import lazily
 from spmd_mypy.rules.conversions import conversions, redirected
 from spmd_mypy.rules.kinds import AxisType
 from spmd_mypy.source import entry_value, line_of, lines_of, shortened, text_between
@@ -28,10 +28,10 @@ from spmd_mypy.unmarked import brought_about, unmark
 
 # Frequent, and without a type in them; most are never shown.
 _NEVER_OURS: Final = frozenset({"explicit-override", "mutable-override", "import-untyped", "no-untyped-def"})
-_STARRED: Final = re.compile(r'incompatible type "\*')
-_FOREACH: Final = re.compile(r"\b_foreach_\w+\(")
-_PLAIN_TARGET: Final = re.compile(r"\s*(\w+)\s*=(?!=)")
-_CONTAINERS: Final = re.compile(r'has type "(ModuleList|ModuleDict|Sequential|ParameterList|ParameterDict)\[')
+_STARRED: Final = lazily(r'incompatible type "\*')
+_FOREACH: Final = lazily(r"\b_foreach_\w+\(")
+_PLAIN_TARGET: Final = lazily(r"\s*(\w+)\s*=(?!=)")
+_CONTAINERS: Final = lazily(r'has type "(ModuleList|ModuleDict|Sequential|ParameterList|ParameterDict)\[')
 _REDEFINE: Final = (
     'set "allow_redefinition = true" in the mypy configuration to let a name take a new type when it is re-assigned, '
     "or use a new name"
@@ -44,7 +44,7 @@ def _one_value(spelled: Spelled) -> Spelled:
     return Spelled(name, tuple(map(_one_value, spelled.args)))
 
 
-_SHARD: Final = re.compile(r"\b(?:S|Shard)\[[\w.\"']+,\s*-?\d+\s*\]")
+_SHARD: Final = lazily(r"\b(?:S|Shard)\[[\w.\"']+,\s*-?\d+\s*\]")
 
 
 def _shard_in_alias(file: str, error: Any) -> bool | None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from mypy.nodes import CallExpr, Expression, IntExpr, UnaryExpr
 from mypy.plugin import FunctionContext
@@ -37,8 +36,7 @@ WRONG_AXIS: Final = -2
 _ONE_WAY: Final = frozenset({"broadcast", "shift"})  # without src to choose from
 
 
-@dataclass(slots=True)
-class Given:
+class Given(NamedTuple):
     """One argument of a call: its type and expression."""
 
     type: ProperType

@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 from mypy.errorcodes import ErrorCode
 
 from spmd_mypy import codes
+from spmd_mypy.patterns import lazily
 from spmd_mypy.source import shortened
 from spmd_mypy.spelling import Spelled, parse
 
@@ -22,13 +23,13 @@ _CODES: Final[dict[str, ErrorCode]] = {
     "assignment": codes.ASSIGN,
     "typeddict-item": codes.ASSIGN,
 }
-_QUOTED: Final = re.compile(r'"([^"]*)"')
+_QUOTED: Final = lazily(r'"([^"]*)"')
 # mypy's complaints about what a comprehension or a generator makes, for which it has no code of their own.
 _MADE: Final[dict[re.Pattern[str], ErrorCode]] = {
-    re.compile(r"(?:List|Set) comprehension has incompatible type \w+\[(.*)\]; expected \w+\[(.*)\]"): codes.ARG,
-    re.compile(r'(?:Key|Value) expression in .* has incompatible type "(.*)"; expected type "(.*)"'): codes.ARG,
-    re.compile(r'Generator has incompatible item type "(.*)"; expected "(.*)"'): codes.ARG,
-    re.compile(r'Incompatible types in "yield" \(actual type "(.*)", expected type "(.*)"\)'): codes.RETURN,
+    lazily(r"(?:List|Set) comprehension has incompatible type \w+\[(.*)\]; expected \w+\[(.*)\]"): codes.ARG,
+    lazily(r'(?:Key|Value) expression in .* has incompatible type "(.*)"; expected type "(.*)"'): codes.ARG,
+    lazily(r'Generator has incompatible item type "(.*)"; expected "(.*)"'): codes.ARG,
+    lazily(r'Incompatible types in "yield" \(actual type "(.*)", expected type "(.*)"\)'): codes.RETURN,
 }  # fmt: skip
 
 

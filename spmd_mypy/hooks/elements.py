@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -42,6 +41,7 @@ from mypy.types import AnyType, Instance, TupleType, Type, TypeOfAny, get_proper
 
 from spmd_mypy import compat
 from spmd_mypy.hooks.signatures import is_module
+from spmd_mypy.patterns import lazily
 from spmd_mypy.source import text_of
 from spmd_mypy.tree import statements, walk
 
@@ -199,7 +199,7 @@ _REMOVES: Final = frozenset({"pop", "clear"})
 _ADD_MANY: Final = frozenset({"extend", "update"})
 
 # What follows a container's name where it is changed: a method, an index, an augmented assignment.
-_CHANGED: Final = re.compile(
+_CHANGED: Final = lazily(
     rf"(?:[\s\\)]|#[^\n]*)*(?:\.\s*(?:{'|'.join([*_ADDS, *_REMOVES, *_ADD_MANY])})\b|\[|[-+*/|&^@%]+=)"
 )
 

@@ -7,8 +7,7 @@ that it writes to take their new type from there on.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from mypy.nodes import CallExpr, Expression, ListExpr, MemberExpr, NameExpr, StrExpr, TupleExpr
 from mypy.plugin import FunctionContext
@@ -32,8 +31,7 @@ from spmd_mypy.rules.kinds import CONSTANT, AxisType
 from spmd_mypy.rules.raw import Row
 
 
-@dataclass(frozen=True, slots=True)
-class Site:
+class Site(NamedTuple):
     """One call of a collective of torch.
 
     ``axes`` are those of its group, None where they are not known; ``sent`` the tensors that go out.
@@ -84,7 +82,7 @@ class Flow:
             return ctx.default_return_type
         used = report_use(self.bench, site.api, ctx.context, [*site.sent, *self._operands(ctx, row.written)])
         if used or self._report_foreign(site):
-            site = replace(site, axes=None)
+            site = site._replace(axes=None)
         if row.action == "wait":
             return site.sent[0].type if site.sent else ctx.default_return_type
         backward = raw.differentiable(row, site.reduction)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 from spmd_mypy.hooks.overloads import NO_VARIANT
+from spmd_mypy.patterns import lazily
 from spmd_mypy.rules import collectives as table
 from spmd_mypy.rules.conversions import backward_of, call_of
 from spmd_mypy.rules.dtypes import ALIASES
@@ -32,8 +32,8 @@ _ELSEWHERE: Final = {
     "output": "it returns its result",
     "out": "it returns its result",
 }
-_QUOTED: Final = re.compile(r'"([^"]*)"')
-_UNEXPECTED: Final = re.compile(r'Unexpected keyword argument "\w+" for overloaded function "(\w+)"')
+_QUOTED: Final = lazily(r'"([^"]*)"')
+_UNEXPECTED: Final = lazily(r'Unexpected keyword argument "\w+" for overloaded function "(\w+)"')
 _KINDS: Final = frozenset({"Replicate", "Invariant", "Varying", "Partial"})  # not Shard, which is a value
 
 

@@ -7,15 +7,16 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from spmd_mypy import codes
+from spmd_mypy.patterns import lazily
 from spmd_mypy.source import line_of
 
 _KINDS: Final = "Replicate|Invariant|Varying|Partial|Shard|[RIVPS]"
-_CALLED: Final = re.compile(rf"(?:\w+\.)*({_KINDS})\(\s*([\w.]+)?[^()]*\)")
-_ARGUMENT: Final = re.compile(rf"(?<=[\[,\s]){_CALLED.pattern}(?=\s*[\],])")
-_SHARD: Final = re.compile(r"(?:\w+\.)*(S|Shard)\(\s*(?:dim\s*=\s*)?(-?\d+)\s*\)")
-_TWO_AXES: Final = re.compile(r'"(Replicate|Invariant|Varying|Partial)" expects between 0 and 1 type arguments, .*')
+_CALLED: Final = lazily(rf"(?:\w+\.)*({_KINDS})\(\s*([\w.]+)?[^()]*\)")
+_ARGUMENT: Final = lazily(rf"(?<=[\[,\s]){_CALLED.pattern}(?=\s*[\],])")
+_SHARD: Final = lazily(r"(?:\w+\.)*(S|Shard)\(\s*(?:dim\s*=\s*)?(-?\d+)\s*\)")
+_TWO_AXES: Final = lazily(r'"(Replicate|Invariant|Varying|Partial)" expects between 0 and 1 type arguments, .*')
 _NO_ALIAS: Final = ("Type expected within [...]", "Invalid type alias: expression is not a valid type")
-_UNDEFINED: Final = re.compile(r'Name "(\w+)" is not defined')
+_UNDEFINED: Final = lazily(r'Name "(\w+)" is not defined')
 
 
 def type_text(path: str, line: int, column: int) -> str | None:

@@ -13,6 +13,7 @@ from typing import Any, Final
 from mypy.errorcodes import ErrorCode
 
 from spmd_mypy import codes, flow_messages
+from spmd_mypy.patterns import lazily
 from spmd_mypy.source import slice_of
 from spmd_mypy.spelling import Spelled, parse, prettify
 
@@ -29,9 +30,9 @@ _PENDING: Final = frozenset(
     {*_CODES, "attr-defined", "union-attr", "operator", "index", "misc", "call-arg", "type-var"}
 )
 _GROUPS: Final = frozenset({"Group", "ProcessGroup"})
-_QUOTED: Final = re.compile(r'"([^"]*)"')
-_IN_FLIGHT: Final = re.compile(r"InFlight\[[\w.]+, (?:[^\[\]]|\[[^\[\]]*\])*, Literal\['(\w+)'\]\]")
-_TYPED: Final = re.compile(
+_QUOTED: Final = lazily(r'"([^"]*)"')
+_IN_FLIGHT: Final = lazily(r"InFlight\[[\w.]+, (?:[^\[\]]|\[[^\[\]]*\])*, Literal\['(\w+)'\]\]")
+_TYPED: Final = lazily(
     r"(?:spmd_runtime\.inferred\.)?(Group|DeviceMesh)\[((?:[^\[\]]|\[(?:[^\[\]]|\[[^\[\]]*\])*\])*)\]"
 )
 

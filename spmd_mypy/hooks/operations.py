@@ -7,11 +7,11 @@ the resulting layout into the type that mypy inferred.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import product
 from math import prod
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from mypy.nodes import Expression, MemberExpr, NameExpr
 from mypy.plugin import AttributeContext, MethodContext
@@ -317,8 +317,7 @@ class Operations:
         return self.layouts.put(default, written)
 
 
-@dataclass(slots=True)
-class Judged:
+class Judged(NamedTuple):
     """A call and the verdict on it."""
 
     call: Call

@@ -8,7 +8,7 @@ is waited for under a condition on itself, the tensor is unknown, silently.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from mypy.nodes import (
@@ -161,7 +161,7 @@ class Flight:
     def delay(self, write: Write, target: Expression) -> Write:
         """The write as it looks until it is waited for."""
         self.targets.append(target)
-        return replace(write, change=self._in_flight(write.change, write.axes))
+        return write._replace(change=self._in_flight(write.change, write.axes))
 
     def _in_flight(self, change: Change, axes: Sequence[int]) -> Change:
         layouts = self.variables.layouts

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any, Final
 
+from spmd_mypy.patterns import lazily
+
 # What may be another in the second round: the type that was given, and from which branch it comes.
-_GIVEN: Final = re.compile(r'(?:incompatible type|\((?:expression has type|got)) "[^"]*"')
-_BRANCH: Final = re.compile(r" \(where .* is .*\)$")
+_GIVEN: Final = lazily(r'(?:incompatible type|\((?:expression has type|got)) "[^"]*"')
+_BRANCH: Final = lazily(r" \(where .* is .*\)$")
 
 
 class Said:

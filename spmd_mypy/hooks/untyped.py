@@ -35,11 +35,12 @@ from spmd_mypy.hooks import fields
 from spmd_mypy.hooks.arguments import is_number
 from spmd_mypy.hooks.base import Workbench
 from spmd_mypy.layout import Layouts, is_tensor, unknown_type
+from spmd_mypy.patterns import lazily
 
 ADD_DOCSTR: Final = "torch._C._add_docstr"
 BOOLEAN_DISPATCH: Final = "torch._jit_internal.boolean_dispatch"
 _CHOICE: Final = 4  # its parameter if_false
-_SIGNATURE: Final = re.compile(r"\A\s*(?:[a-z_]+\.)*([a-z_0-9]+)\((.*?)\)", re.S)
+_SIGNATURE: Final = lazily(r"\A\s*(?:[a-z_]+\.)*([a-z_0-9]+)\((.*?)\)", re.S)
 
 # Results that torch's annotations leave untyped: what comes out all the same.
 _RESULTS: Final = {

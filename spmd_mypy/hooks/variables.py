@@ -7,8 +7,7 @@ everyone else, so a call that would change it is ``spmd-inplace``.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from mypy.nodes import Context, Expression, IndexExpr, MemberExpr, NameExpr, Var
 from mypy.typeops import make_simplified_union
@@ -32,8 +31,7 @@ Change: TypeAlias = Callable[[Sequence[Type]], Sequence[Type]]
 Declared: TypeAlias = "tuple[Type, str]"
 
 
-@dataclass(frozen=True, slots=True)
-class Write:
+class Write(NamedTuple):
     """A call that writes to a tensor.
 
     ``op`` is its name for messages, ``axes`` those on which the type may change, ``change`` gives the new

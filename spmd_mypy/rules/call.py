@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from spmd_mypy.rules.kinds import AxisType, Layout
 
@@ -76,8 +76,7 @@ class Call:
     grad: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Violation:
+class Violation(NamedTuple):
     """A rule that a call breaks on one axis.
 
     ``reason`` is a key of ``reasons.REASONS``; ``axis`` indexes the layouts; ``culprits`` index

@@ -8,8 +8,8 @@ silently make another tensor of the rest.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from typing import Final, TypeAlias
+from dataclasses import replace
+from typing import Final, NamedTuple, TypeAlias
 
 from spmd_mypy.rules.call import Argument, Call, Verdict, Violation
 from spmd_mypy.rules.collectives import TRANSITIONS, token
@@ -33,8 +33,7 @@ _BACKWARD: Final = {("convert", R, P): "the gradient is kept on one rank, zero o
 _REDUCTIONS: Final = frozenset({"all_reduce", "reduce_scatter"})
 
 
-@dataclass(frozen=True, slots=True)
-class Fix:
+class Fix(NamedTuple):
     """A collective or conversion to put around operands of a call.
 
     ``arguments`` index ``Call.arguments``; ``axis`` the layouts.  ``expert`` fixes need ``expert_mode=True``;

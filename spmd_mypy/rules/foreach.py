@@ -41,7 +41,7 @@ def merged(parts: Sequence[tuple[Verdict, tuple[int, ...]]], *, written: bool) -
     in place each keeps its own.
     """
     violations = [
-        replace(violation, culprits=tuple(where[at] for at in violation.culprits))
+        violation._replace(culprits=tuple(where[at] for at in violation.culprits))
         for verdict, where in parts
         for violation in verdict.violations
     ]

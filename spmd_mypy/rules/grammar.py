@@ -32,9 +32,9 @@ the old value does not count), ``into=a`` (where ``a`` is fresh it is taken for 
 
 from __future__ import annotations
 
-import re
 from typing import Final, NamedTuple
 
+from spmd_mypy.patterns import lazily
 from spmd_mypy.rules.axis import ROLES
 
 RESULTS: Final = frozenset(
@@ -42,7 +42,7 @@ RESULTS: Final = frozenset(
 )
 TAGS: Final = frozenset({"pointwise", "view"})
 
-_TOKEN: Final = re.compile(r"[(),]|[^\s(),]+")
+_TOKEN: Final = lazily(r"[(),]|[^\s(),]+")
 
 
 class Parameter(NamedTuple):

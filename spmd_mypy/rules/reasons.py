@@ -8,12 +8,10 @@ what a call in place would make of the first.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Reason:
+class Reason(NamedTuple):
     """The error code of a kind of violation, and its rule as a clause to fill in."""
 
     code: str
