@@ -26,6 +26,7 @@ import sys
 import sysconfig
 import tempfile
 from collections.abc import Iterator
+from datetime import date
 from importlib.util import find_spec
 from pathlib import Path
 from textwrap import fill
@@ -64,6 +65,8 @@ of its own:
 
 Only Python files of torch are read, never its binaries: for these tests it makes no difference for which accelerator a
 wheel of torch was built. The run-time side is tested with torch {torch} alone.
+
+The rows were measured up to {day:%d %B %Y}, all with the same plugin.
 
 | mypy | Python | torch | marked lines | odd code | private parts |
 |---|---|---|---|---|---|
@@ -313,7 +316,7 @@ def main() -> int:
         results.append(result)
         print(row(result), *(f"    {line}\n" for line in problems(result)), sep="", end="", flush=True)
     if results and not arguments.only:
-        text = INTRODUCTION.format(marked=results[0]["marked"], torch=results[0]["torch"])
+        text = INTRODUCTION.format(marked=results[0]["marked"], torch=results[0]["torch"], day=date.today())
         TABLE.write_text(text + "".join(map(row, results)) + differences(results))
     return int(broken or any(map(problems, results)))
 
