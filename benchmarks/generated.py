@@ -20,7 +20,7 @@ from typing import Final
 ROOT: Final = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.generated_layers import LONGHAND, MODEL, SHORT  # noqa: E402
+from benchmarks.generated_layers import ATTENTION, FEED_FORWARD, LONGHAND, MODEL, NORM, SHORT  # noqa: E402
 
 HEADER: Final = '''"""Part {n} of the model: {what}."""
 
@@ -308,11 +308,11 @@ def module_text(n: int, modules: int, dense: bool = False) -> str:
     imports = "".join(f"from project.m{c} import Config{c}, Model{c}\n" for c in children)
     parts = "".join(f"        self.part{c} = Model{c}(Config{c}(), ranks)\n" for c in children)
     calls = "".join(f"        x = x + self.part{c}(x)\n" for c in children)
-    norm, attention, feed_forward = LONGHAND if dense else SHORT
-    layer, what = (attention, "attention") if n % 2 == 0 else (feed_forward, "feed-forward")
+    layer, what = (ATTENTION, "attention") if n % 2 == 0 else (FEED_FORWARD, "feed-forward")
     header = HEADER.replace("\nlogger =", f"{imports}\nlogger =") if imports else HEADER
-    texts = (header, CONFIG, norm, layer, *_AROUND, MODEL)
-    return "".join(text.format(n=n, what=what, parts=parts, calls=calls) for text in texts)
+    steps = LONGHAND if dense else SHORT
+    texts = (header, CONFIG, NORM, layer, *_AROUND, MODEL)
+    return "".join(text.format(n=n, what=what, parts=parts, calls=calls, **steps) for text in texts)
 
 
 def write_project(folder: Path, modules: int, dense: bool = False) -> int:

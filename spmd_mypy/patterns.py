@@ -7,7 +7,7 @@ importing a third of the plugin.
 from __future__ import annotations
 
 import re
-from typing import Any, cast
+from typing import Any, Final, cast
 
 
 class _Lazy:
@@ -26,3 +26,6 @@ class _Lazy:
 def lazily(pattern: str, flags: int = 0) -> re.Pattern[str]:
     """``re.compile(pattern, flags)``, done with the first call of one of its methods."""
     return cast("re.Pattern[str]", _Lazy(pattern, flags))
+
+
+QUOTED: Final = lazily(r'"([^"]*)"')  # a type or a name in one of mypy's messages

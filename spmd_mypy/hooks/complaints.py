@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 from mypy.errorcodes import ErrorCode
 
 from spmd_mypy import codes
-from spmd_mypy.patterns import lazily
+from spmd_mypy.patterns import QUOTED, lazily
 from spmd_mypy.source import shortened
 from spmd_mypy.spelling import Spelled, parse
 
@@ -23,7 +23,6 @@ _CODES: Final[dict[str, ErrorCode]] = {
     "assignment": codes.ASSIGN,
     "typeddict-item": codes.ASSIGN,
 }
-_QUOTED: Final = lazily(r'"([^"]*)"')
 # mypy's complaints about what a comprehension or a generator makes, for which it has no code of their own.
 _MADE: Final[dict[re.Pattern[str], ErrorCode]] = {
     lazily(r"(?:List|Set) comprehension has incompatible type \w+\[(.*)\]; expected \w+\[(.*)\]"): codes.ARG,
@@ -64,7 +63,7 @@ def compared(error: Any, code: str) -> tuple[Spelled, Spelled] | None:
     if code == "misc" and error.severity == "error" and (made := _made(error)):
         got, want = map(parse, made[0].groups())
         return (got, want) if got.laid_out or want.laid_out else None
-    quoted = _QUOTED.findall(error.message)
+    quoted = QUOTED.findall(error.message)
     if error.severity != "error" or len(quoted) < 2 or "[tuple[" not in error.message:
         return None
     # The complaint about a typed dict's constructor names the item between the two types, that about a dict's item
@@ -78,7 +77,7 @@ def compared(error: Any, code: str) -> tuple[Spelled, Spelled] | None:
 
 def quoted_last(message: str) -> str:
     """The last type that a message quotes."""
-    found = _QUOTED.findall(message)
+    found = QUOTED.findall(message)
     return found[-1] if found else ""
 
 

@@ -237,14 +237,9 @@ def _later_elements(api: Any, made_at: Context) -> Elements:
 
 def _may_be_filled(variable: Expression, text: str) -> bool:
     """Whether anything in a module's text looks like a change of what ``variable`` holds; a search beats a walk."""
-    name = variable.name if isinstance(variable, NameExpr | MemberExpr) else ""
-    at = text.find(name)
-    while at >= 0:
-        at += len(name)
-        if not name or _CHANGED.match(text, at):
-            return True
-        at = text.find(name, at)
-    return False
+    if not isinstance(variable, NameExpr | MemberExpr):
+        return False
+    return any(_CHANGED.match(after) for after in text.split(variable.name)[1:])
 
 
 def put_in(scope: Node, variable: Expression, removed: bool = True) -> Elements:

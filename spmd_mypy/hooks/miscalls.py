@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 from spmd_mypy.hooks.overloads import NO_VARIANT
-from spmd_mypy.patterns import lazily
+from spmd_mypy.patterns import QUOTED, lazily
 from spmd_mypy.rules import collectives as table
 from spmd_mypy.rules.conversions import backward_of, call_of
 from spmd_mypy.rules.dtypes import ALIASES
@@ -32,7 +32,6 @@ _ELSEWHERE: Final = {
     "output": "it returns its result",
     "out": "it returns its result",
 }
-_QUOTED: Final = lazily(r'"([^"]*)"')
 _UNEXPECTED: Final = lazily(r'Unexpected keyword argument "\w+" for overloaded function "(\w+)"')
 _KINDS: Final = frozenset({"Replicate", "Invariant", "Varying", "Partial"})  # not Shard, which is a value
 
@@ -68,7 +67,7 @@ def _read(file: str, error: Any) -> Miscall | None:
     written = text_between(file, error.line, error.column, error.end_line, error.end_column)
     if written is None or not any("spmd_runtime" in line for line in lines_of(file)):
         return None
-    parsed, quoted = call_of(written), _QUOTED.findall(error.message)
+    parsed, quoted = call_of(written), QUOTED.findall(error.message)
     if parsed is None or not quoted or any(keyword.arg is None for keyword in parsed[1].keywords):
         return None
     called, node = parsed

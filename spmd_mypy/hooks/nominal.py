@@ -13,7 +13,7 @@ from typing import Any, Final
 from mypy.errorcodes import ErrorCode
 
 from spmd_mypy import codes, flow_messages
-from spmd_mypy.patterns import lazily
+from spmd_mypy.patterns import QUOTED, lazily
 from spmd_mypy.source import slice_of
 from spmd_mypy.spelling import Spelled, parse, prettify
 
@@ -30,7 +30,6 @@ _PENDING: Final = frozenset(
     {*_CODES, "attr-defined", "union-attr", "operator", "index", "misc", "call-arg", "type-var"}
 )
 _GROUPS: Final = frozenset({"Group", "ProcessGroup"})
-_QUOTED: Final = lazily(r'"([^"]*)"')
 _IN_FLIGHT: Final = lazily(r"InFlight\[[\w.]+, (?:[^\[\]]|\[[^\[\]]*\])*, Literal\['(\w+)'\]\]")
 _TYPED: Final = lazily(
     r"(?:spmd_runtime\.inferred\.)?(Group|DeviceMesh)\[((?:[^\[\]]|\[(?:[^\[\]]|\[[^\[\]]*\])*\])*)\]"
@@ -56,7 +55,7 @@ def keep(file: str, error: Any) -> bool | None:
         name = slice_of(file, error.line, error.column, error.end_line, error.end_column) or "the tensor"
         error.code, error.message = codes.COLLECTIVE, flow_messages.in_flight(name, flight.group(1))
         return False
-    types = [parse(text) for text in _QUOTED.findall(message)]
+    types = [parse(text) for text in QUOTED.findall(message)]
     if code in _PENDING and _uses_pending(types):
         error.code, error.message = codes.COLLECTIVE, f"{_pretty(prettify(message))}; {flow_messages.pending_use()}"
         return False
