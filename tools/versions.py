@@ -261,7 +261,8 @@ def private_parts(interpreter: Path, caller: dict[str, str]) -> list[str]:
 
 def row(result: dict[str, Any]) -> str:
     """One line of the table."""
-    marked = f"{len(result['wrong'])} differ" if result["wrong"] else "all"
+    wrong = len(result["wrong"])
+    marked = f"{wrong} differ{'s' if wrong == 1 else ''}" if wrong else "all"
     odd = f"{len(result['unread'])} of {result['odd']} unread" if result["unread"] else f"all {result['odd']}"
     private = ", ".join(result["private"]) or "all"
     return f"| {result['mypy']} | {result['python']} | {result['torch']} | {marked} | {odd} | {private} |\n"

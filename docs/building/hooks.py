@@ -63,19 +63,25 @@ def on_page_markdown(markdown: str, page: Page, **kwargs: Any) -> str:
 
 
 def on_page_content(html: str, **kwargs: Any) -> str:
-    """Drop the roles of docstrings (``:func:``), and say where code in a line of text may be broken.
+    """Drop what only docstrings have (``:func:``, ``::``, ``->`` in text), and say where code in a line may be broken.
 
     Short code may not (``--strict``, ``S[TP, 0]``), a long name may behind ``_``, ``.`` and ``(``.  Blocks, whose code
-    stands behind an empty span, wrap as they are.
+    stands behind an empty span, wrap as they are, but for the code at the end of a message.
     """
     del kwargs
-    html = re.sub(r":(?:func|class|mod|meth):(<code>)", r"\1", html)
+    html = re.sub(r":(?:func|class|mod|meth):(<code>)", r"\1", html).replace("::</p>", ":</p>")
+    html = re.sub(r"(<(pre|code)\b.*?</\2>)|-&gt;", lambda found: found[1] or "\N{RIGHTWARDS ARROW}", html, flags=re.S)
+    html = re.sub(r"(?<= )\[[a-z]+(?:-[a-z]+)+\](?=\n)", _unbroken, html)
     html = re.sub(r"<code>([^<>\s]{1,20}|[^<>]{1,14})</code>", r'<code class="spmd-short">\1</code>', html)
     return re.sub(r"(?<!</span>)<code>([^<>]+)</code>", lambda code: f"<code>{_breakable(code[1])}</code>", html)
 
 
 def _breakable(code: str) -> str:
-    return re.sub(r"(?<=[a-z])([_.(])(?=[a-z])", r"\1<wbr>", code)
+    return re.sub(r"--[a-z][a-z-]*", _unbroken, re.sub(r"(?<=[a-z])([_.(])(?=[a-z])", r"\1<wbr>", code))
+
+
+def _unbroken(text: re.Match[str]) -> str:
+    return f'<span class="spmd-short">{text[0]}</span>'
 
 
 def _first_paragraph(markdown: str) -> str:
@@ -99,7 +105,8 @@ def _collectives(expert: bool) -> str:
         ends = [[row.src for row in same], [row.dst for row in same]]
         ends += [[row.backward[1] for row in same], [row.backward[2] for row in same]]
         src, dst, before, after = (_shown(tokens) for tokens in ends)
-        lines.append(f"| `{op}` | {src} | {dst} | `{same[0].backward[0]}` | {before} | {after} |")
+        back = _breakable(same[0].backward[0])
+        lines.append(f"| <code>{_breakable(op)}</code> | {src} | {dst} | <code>{back}</code> | {before} | {after} |")
     return "\n".join(lines)
 
 

@@ -64,6 +64,17 @@ def test_names_break_in_lines_and_not_in_blocks(site: Path) -> None:
     assert not [block for block in re.findall(r"<pre>.*?</pre>", page, re.S) if "<wbr>" in block]
 
 
+def test_options_and_codes_of_messages_stay_whole(site: Path) -> None:
+    """``--`` stands before its name, and the code of a message, as mypy ends it, is in one line."""
+    options = [
+        found
+        for page in site.rglob("index.html")
+        for found in re.findall(r"(?<!</span>)<code>[^<]*--[a-z]", text(page))
+    ]
+    assert not options
+    assert '  <span class="spmd-short">[spmd-mix]</span>\n' in text(site / "codes" / "spmd-mix" / "index.html")
+
+
 def test_the_reference_has_what_is_public(site: Path) -> None:
     """Every function that programs import has an entry."""
     import spmd_runtime  # noqa: PLC0415
@@ -72,7 +83,8 @@ def test_the_reference_has_what_is_public(site: Path) -> None:
     functions = [name for name in spmd_runtime.__all__ if name[0].islower()]
     missing = [name for name in functions if not re.search(rf'id="spmd_runtime\.{name}(\.{name})?"', found)]
     assert not missing
-    assert not re.search(r":(func|class|mod|meth):", found)
+    assert not re.search(r":(func|class|mod|meth):|::</p>", found)
+    assert "->" not in re.sub(r"<(pre|code|script)\b.*?</\1>|<!--.*?-->", "", found, flags=re.S)
 
 
 def test_links_lead_somewhere(site: Path) -> None:
