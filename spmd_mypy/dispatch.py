@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final, TypeAlias
 
-from mypy.nodes import Decorator, FuncBase, TypeInfo
+from mypy.nodes import Decorator, FuncDef, OverloadedFuncDef, TypeInfo
 from mypy.options import Options
 from mypy.plugin import (
     AnalyzeTypeContext,
@@ -36,6 +36,7 @@ from spmd_mypy.fullnames import (
 )
 from spmd_mypy.hooks import fields, untyped
 from spmd_mypy.hooks.annotations import Annotations, make_generic
+from spmd_mypy.hooks.arguments import AnyCall
 from spmd_mypy.hooks.base import Workbench
 from spmd_mypy.hooks.collectives import Collectives
 from spmd_mypy.hooks.configurations import Flags
@@ -44,8 +45,10 @@ from spmd_mypy.hooks.gradients import Gradients
 from spmd_mypy.hooks.held import Held
 from spmd_mypy.hooks.inference import FunctionSigHook, Inference
 from spmd_mypy.hooks.iteration import Iteration
+from spmd_mypy.hooks.meanings import Meanings
 from spmd_mypy.hooks.module_table import ModuleTable
 from spmd_mypy.hooks.operations import PYTHON, Operations
+from spmd_mypy.hooks.ordinary import is_ordinary
 from spmd_mypy.hooks.own import CUSTOM_OP_CALL, OwnOperations
 from spmd_mypy.hooks.signatures import STOCK
 from spmd_mypy.hooks.strict import Strict
@@ -61,7 +64,11 @@ _LOCAL: Final = ("convert", "reinterpret", "invariant_to_replicate", "shard")
 # Functions outside torch that the rules have rows for.  Generic ones (list, zip, enumerate, ...) need none: mypy
 # carries the elements' types through them.
 _PYTHON_MODULES: Final = ("_operator.", "operator.", "math.", "copy.")
+_TORCHS_AND_PYTHONS: Final = ("torch.", *_PYTHON_MODULES)
 _NOT_OURS: Final = ("torch.", "builtins.", "typing.", f"{RUNTIME}.")
+_PLAIN: Final = frozenset({FuncDef, TypeInfo})
+_DEFINED: Final = (FuncDef, OverloadedFuncDef, Decorator, TypeInfo)
+_WITH_RULES: Final = (*_NOT_OURS, *_PYTHON_MODULES)
 _DISPLAY: Final = "<"  # ``<list>``: mypy checks displays and comprehensions as calls, of which there is nothing to say
 _PARENT: Final = "__init__ of "  # through ``super()``
 _ALWAYS_THE_SAME: Final = (*_NOT_OURS, _DISPLAY, _PARENT)
@@ -116,16 +123,17 @@ class Dispatch:
         self.own = OwnOperations(self.bench, self.operations, lookup)
         self.strict = Strict(self.bench)
         self.flags = Flags(config.flags)
-        self.inference = Inference(lookup)
-        self.held = Held(self.bench, lookup, self._known_function, self.modules.modules.parent)
+        self._meanings = Meanings(lookup, stay=self._batch)
+        self.inference = Inference(self._meanings)
+        self.held = Held(self.bench, lookup, self._meanings, self._known_function, self.modules.modules.parent)
         self._functions: dict[str, FunctionHook | None] = self._named_functions()
         self._methods: dict[str, MethodHook | None] = {
             "torch._tensor.Tensor.backward": self._guard(self.gradients.backward),
             CUSTOM_OP_CALL: self._guard(self.own.custom_op),
-            "builtins.str.format": self._guard(partial(self.operations.pythons, "builtins.format")),  # f-strings, too
+            "builtins.str.format": self._guard_python("builtins.format"),  # f-strings, too
         }
         self._methods.update(self._guarded(self.modules.methods()))
-        self._attributes: dict[str, AttributeHook | None] = {
+        self._attributes: dict[str, AttributeHook] = {
             f"{base}.grad": self._guard(self.gradients.grad) for base in (TENSOR, TENSOR_BASE)
         }
         self._attributes.update(self._guarded(self.modules.attributes()))
@@ -134,8 +142,8 @@ class Dispatch:
         for name in untyped.POWERS:
             self._methods[name] = self._guard(partial(untyped.power, self.bench))
         self._attributes.update(self._guarded(self.over_time.attributes()))
-        self._signatures: dict[str, Callable[[MethodSigContext], FunctionLike] | None] = {}
         self._types = self._named_types()
+        self._classes = {**dict.fromkeys(GENERIC_TENSORS, make_generic), **self.modules.classes()}
 
     # ---- tables by full name
 
@@ -187,6 +195,20 @@ class Dispatch:
 
         return guarded
 
+    def _guard_python(self, op: str) -> Callable[[AnyCall], Type]:
+        """The handler of one of Python's own functions; most calls do not concern us, and take a short way."""
+        bench, watcher, guarded = self.bench, self.bench.watcher, self._guard(partial(self.operations.pythons, op))
+
+        def unless_ordinary(ctx: AnyCall) -> Type:
+            bench.api = ctx.api
+            try:
+                ordinary = watcher.stays and is_ordinary(ctx)
+            except Exception:  # a class that mypy has not loaded
+                ordinary = False
+            return ctx.default_return_type if ordinary else guarded(ctx)
+
+        return guarded if self.flags else unless_ordinary
+
     def _watched(self, fullname: str, hook: Callable[[Any], Type] | None) -> Callable[[Any], Type] | None:
         strict = self.strict.call(fullname, hook, default_of)
         return strict if strict is hook or strict is None else self._guard(strict)
@@ -206,7 +228,7 @@ class Dispatch:
             "get_method_signature_hook": _Kept(self.get_method_signature_hook).__getitem__,
             "get_attribute_hook": _Kept(self.get_attribute_hook).__getitem__,
             "get_class_attribute_hook": _Kept(self.get_class_attribute_hook).__getitem__,
-            "get_customize_class_mro_hook": _Kept(self.get_customize_class_mro_hook).__getitem__,
+            "get_customize_class_mro_hook": self.get_customize_class_mro_hook if self.flags else self._classes.get,
             "get_base_class_hook": _Kept(self.get_base_class_hook, self._settled).__getitem__,
         }
 
@@ -219,9 +241,7 @@ class Dispatch:
             return False
         if fullname.startswith(_ALWAYS_THE_SAME):
             return True
-        return (
-            self._batch and "." in fullname and isinstance(self.held.meaning(fullname), FuncBase | Decorator | TypeInfo)
-        )
+        return self._batch and isinstance(self._meanings.of(fullname), _DEFINED)
 
     def _settled_method(self, fullname: str) -> bool:
         """As above; what a method's own name decides stays, whatever class inherits it."""
@@ -229,7 +249,7 @@ class Dispatch:
 
     def get_customize_class_mro_hook(self, fullname: str) -> Callable[[ClassDefContext], None] | None:
         """Make torch's tensor classes and containers of modules generic."""
-        hook = make_generic if fullname in GENERIC_TENSORS else self.modules.class_made(fullname)
+        hook = self._classes.get(fullname)
         return self.flags.on_class(hook) if self.flags else hook
 
     def get_base_class_hook(self, fullname: str) -> Callable[[ClassDefContext], None] | None:
@@ -269,10 +289,16 @@ class Dispatch:
 
     def get_function_hook(self, fullname: str) -> FunctionHook | None:
         """Functions: collectives, torch's operations, Python's own."""
-        hook = self._known_function(fullname) or self._own(fullname)
+        hook = None if self._is_plain(fullname) else self._known_function(fullname) or self._own(fullname)
         if hook is not None or self.bench.watcher.watching or self._mypys.get_function_hook(fullname) is not None:
             return hook
         return self._guard(default_of)  # only to put the watcher in place
+
+    def _is_plain(self, fullname: str) -> bool:
+        """Whether a name is that of a class or function of a project's of which nothing is said: a quick look."""
+        if self.strict.on or fullname.startswith(_WITH_RULES) or fullname in self._functions:
+            return False
+        return type(self._meanings.of(fullname)) in _PLAIN and self.own.find(fullname) is None
 
     def get_function_signature_hook(self, fullname: str) -> FunctionSigHook | None:
         """Generic functions; where mypy's own plugin has a hook (``dataclasses.replace``) that one stays."""
@@ -282,17 +308,10 @@ class Dispatch:
 
     def get_method_signature_hook(self, fullname: str) -> Callable[[MethodSigContext], FunctionLike] | None:
         """Signatures that depend on the receiver or the arguments."""
-        table = self._signatures
-        if fullname not in table:
-            table[fullname] = self._signature(fullname)
-        return table[fullname]
-
-    def _signature(self, fullname: str) -> Callable[[MethodSigContext], FunctionLike] | None:
         if fullname.endswith((".__eq__", ".__ne__")) and canonical(fullname).startswith("Tensor."):
             return self._guard_signature(partial(untyped.comparison, self.bench.layouts))
         hook = self.modules.signature(fullname)
-        mypys = self._mypys.get_method_signature_hook(fullname)
-        if hook is None and mypys is None and self.inference.method(fullname):
+        if hook is None and self.inference.method(fullname) and self._mypys.get_method_signature_hook(fullname) is None:
             hook = self.inference.without_context
         return None if hook is None else self._guard_signature(hook)
 
@@ -316,12 +335,11 @@ class Dispatch:
 
     def get_attribute_hook(self, fullname: str) -> AttributeHook | None:
         """Properties of tensors."""
-        table = self._attributes
-        if fullname not in table:
-            op = canonical(fullname) if fullname.startswith("torch.") else ""
-            is_property = op.startswith("Tensor.") and known(op)
-            table[fullname] = self._guard(partial(self.operations.attribute, op)) if is_property else None
-        return table[fullname]
+        hook = self._attributes.get(fullname)
+        if hook is not None or not fullname.startswith("torch."):
+            return hook
+        op = canonical(fullname)
+        return self._guard(partial(self.operations.attribute, op)) if op.startswith("Tensor.") and known(op) else None
 
     def _own(self, fullname: str) -> FunctionHook | None:
         """What the project defines; looked up anew each time, since the daemon sees definitions come and go."""
@@ -348,15 +366,14 @@ class Dispatch:
     def _operation(self, fullname: str) -> FunctionHook | None:
         if "." not in fullname:  # a local variable, or a method through ``super()``
             return None if fullname.startswith((_DISPLAY, _PARENT)) else self._guard(self.held.unnamed)
-        if not fullname.startswith(("torch.", *_PYTHON_MODULES)) and fullname not in _BUILTINS:
+        if not fullname.startswith(_TORCHS_AND_PYTHONS) and fullname not in _BUILTINS:
             return None
         if fullname.startswith(STOCK):  # a module is constructed, not called
             return None
         op = canonical(fullname)
         if not known(op):
             return None
-        judge = self.operations.pythons if op.startswith(PYTHON) else self.operations.call
-        return self._guard(partial(judge, op))
+        return self._guard_python(op) if op.startswith(PYTHON) else self._guard(partial(self.operations.call, op))
 
     def _method(self, fullname: str) -> MethodHook | None:
         op = canonical(fullname)

@@ -61,6 +61,7 @@ _CANONICAL: Final = (
     ("torch._ops.", ""),
     ("_operator.", "operator."),
 )
+_RENAMED: Final = ("torch.", "_operator.")  # where all of these start
 
 
 # How mypy names a method of a union's members, of whose class it has a short name only: ``__radd__ of TensorBase``.
@@ -69,13 +70,13 @@ _OF_UNION: Final = lazily(r"(\w+) of (?:Tensor|TensorBase|Parameter|Buffer)")
 
 def method_of_union(fullname: str) -> str | None:
     """The name by which users know a method of tensors that mypy calls on a union; None for other names."""
-    found = _OF_UNION.fullmatch(fullname)
+    found = _OF_UNION.fullmatch(fullname) if " of " in fullname else None
     return None if found is None else f"Tensor.{found.group(1)}"
 
 
 def canonical(fullname: str) -> str:
     """The name by which users know an operation: ``torch._C.TensorBase.view`` is ``Tensor.view``."""
-    for prefix, name in _CANONICAL:
+    for prefix, name in _CANONICAL if fullname.startswith(_RENAMED) else ():
         if fullname.startswith(prefix):
             return name + fullname[len(prefix) :]
     return fullname

@@ -35,6 +35,7 @@ from spmd_mypy.rules.gradients import judge_parameter
 from spmd_mypy.unmarked import LAYOUT
 
 _OURS: Final = f"{TYPES}."
+_NAMED: Final = (TypeAlias, TypeInfo)
 
 
 def make_generic(ctx: ClassDefContext) -> None:
@@ -281,7 +282,7 @@ def _named(ctx: AnalyzeTypeContext) -> list[object] | None:
         if not isinstance(argument, UnboundType):
             return None
         kind = compat.named(ctx, argument)
-        if not isinstance(kind, TypeAlias | TypeInfo) or not kind.fullname.startswith(_OURS):
+        if not isinstance(kind, _NAMED) or not kind.fullname.startswith(_OURS):
             return None
         found.append(kind)
         for inner in argument.args:

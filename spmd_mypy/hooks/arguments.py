@@ -55,7 +55,7 @@ from spmd_mypy.rules.kinds import AxisType, Layout
 AnyCall: TypeAlias = FunctionContext | MethodContext
 
 NUMBERS: Final = frozenset({"builtins.int", "builtins.float", "builtins.bool", "builtins.complex"})
-PLAIN: Final = frozenset({"builtins.str", "torch._C.dtype", "torch._C.device", "torch._C.layout"})
+PLAIN: Final = frozenset({"builtins.str", "torch._C.dtype", "torch._C.device", "torch._C.layout", "torch._C.Size"})
 _CONSTANTS: Final[dict[str, OptionValue]] = {"builtins.True": True, "builtins.False": False, "builtins.None": None}
 
 

@@ -72,7 +72,7 @@ def _ranges(tree: MypyFile, mentions: Sequence[int]) -> list[tuple[int, int, boo
                 last = body.body[-1]
                 found.append((body.body[0].line, last.end_line or last.line, mode))
 
-    todo: list[Node] = list(tree.defs)
+    todo: list[Node] = [s for s in tree.defs if type(s) is ClassDef or _spans(s, mentions)]
     while todo:
         statement = todo.pop()
         if isinstance(statement, WithStmt):
@@ -91,7 +91,7 @@ def _ranges(tree: MypyFile, mentions: Sequence[int]) -> list[tuple[int, int, boo
 def _spans(node: Node, lines: Sequence[int]) -> bool:
     """Whether one of the lines is the node's."""
     end = node.end_line if node.end_line is not None else 1 << 60
-    return any(node.line <= line <= end for line in lines)
+    return any([node.line <= line <= end for line in lines])
 
 
 def _mentions(path: str) -> list[int]:

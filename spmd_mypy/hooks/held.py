@@ -24,8 +24,6 @@ from mypy.nodes import (
     OverloadedFuncDef,
     RefExpr,
     SuperExpr,
-    SymbolNode,
-    TypeInfo,
     Var,
 )
 from mypy.plugin import FunctionContext, MethodContext
@@ -34,6 +32,7 @@ from mypy.types import FunctionLike, Type, get_proper_type
 from spmd_mypy import compat
 from spmd_mypy.hooks.arguments import AnyCall
 from spmd_mypy.hooks.base import Workbench
+from spmd_mypy.hooks.meanings import Meanings
 from spmd_mypy.hooks.scopes import key_of
 from spmd_mypy.layout import Lookup
 from spmd_mypy.source import text_of
@@ -52,14 +51,19 @@ class Held:
     """
 
     def __init__(
-        self, bench: Workbench, lookup: Lookup, hook_for: Callable[[str], FunctionHook | None], parent: FunctionHook
+        self,
+        bench: Workbench,
+        lookup: Lookup,
+        meanings: Meanings,
+        hook_for: Callable[[str], FunctionHook | None],
+        parent: FunctionHook,
     ) -> None:
         self.bench = bench
         self._lookup = lookup
+        self._meanings = meanings
         self._hook_for = hook_for
         self._parent = parent
         self._modules: dict[str, tuple[object, object, Values]] = {}
-        self._found: tuple[str, SymbolNode | None] = "", None
 
     # ---- entry points
 
@@ -83,27 +87,10 @@ class Held:
 
     def named(self, fullname: str) -> Callable[[AnyCall], Type] | None:
         """The handler for calls of an attribute or of a module's variable; None for other names."""
-        node = self._find(fullname)
-        self._found = fullname, node
+        node = self._meanings.of(fullname)
         if not isinstance(node, Var) or node.is_property or not isinstance(get_proper_type(node.type), FunctionLike):
             return None
         return partial(self._variable, node)
-
-    def meaning(self, fullname: str) -> SymbolNode | None:
-        """What a module or a class, its bases included, has by a name; None where that is not known yet."""
-        name, node = self._found  # of the handler asked for last: whether it stays is asked right after
-        return node if name == fullname else self._find(fullname)
-
-    def _find(self, fullname: str) -> SymbolNode | None:
-        owner, _, name = fullname.rpartition(".")
-        tree = compat.module(self._lookup, owner)
-        found = self._lookup(owner) if tree is None else None
-        holder = found.node if found is not None else None
-        if isinstance(holder, TypeInfo):
-            symbol = holder.get(name) if holder.mro else None
-        else:
-            symbol = tree.names.get(name) if tree is not None else None
-        return symbol.node if symbol is not None else None
 
     def _variable(self, node: Var, ctx: AnyCall) -> Type:
         names = self._names(node) if self.bench.uses_spmd(ctx.api) else None

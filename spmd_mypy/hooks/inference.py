@@ -13,28 +13,30 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
-from mypy.nodes import Decorator, FuncBase
+from mypy.nodes import Decorator, FuncDef, OverloadedFuncDef
 from mypy.plugin import FunctionSigContext, MethodSigContext
 from mypy.types import AnyType, CallableType, FunctionLike, Instance, Overloaded, Type, TypeVarType, get_proper_type
 
 from spmd_mypy import compat
 from spmd_mypy.fullnames import GENERIC_TENSORS, MODULE
 from spmd_mypy.hooks.containers import CONTAINERS
+from spmd_mypy.hooks.meanings import Meanings
 from spmd_mypy.hooks.signatures import has_variables, mentions_layout
-from spmd_mypy.layout import Lookup, has_layout, is_tensor
+from spmd_mypy.layout import has_layout, is_tensor
 
 FunctionSigHook: TypeAlias = Callable[[FunctionSigContext], FunctionLike]
 # Generic without being written as one: ``type(module).__new__(...)``; modules are called by ``__call__``.
 # In every program, and slow through a hook; what mypy says of it is the same without one.
 _FREQUENT: Final = frozenset({"dataclasses.field"})
 _METHODS: Final = (".__new__", ".__call__")
+_FUNCTIONS: Final = (FuncDef, OverloadedFuncDef, Decorator)
 
 
 class Inference:
     """Finds functions that give back one of their type variables, or a layout that is one; and overloads of ours."""
 
-    def __init__(self, lookup: Lookup) -> None:
-        self._lookup = lookup
+    def __init__(self, meanings: Meanings) -> None:
+        self._meanings = meanings
         self._concerned: dict[str, bool] = {}
 
     def method(self, fullname: str) -> bool:
@@ -57,14 +59,12 @@ class Inference:
 
     def _gives_its_variable(self, fullname: str) -> bool | None:
         """None where mypy has not inferred the function's type yet."""
-        try:
-            symbol = self._lookup(fullname)
-        except (AssertionError, KeyError):  # a local function
-            return False
-        node = symbol.node if symbol is not None else None
-        if not isinstance(node, FuncBase | Decorator):
+        node = self._meanings.of(fullname)
+        if not isinstance(node, _FUNCTIONS):
             return False
         function = get_proper_type(node.type)
+        if type(node) is FuncDef and type(function) is CallableType and not function.variables:
+            return False  # as most are
         if function is None:
             return None if isinstance(node, Decorator) else False
         if isinstance(function, Overloaded) and mentions_layout(function):

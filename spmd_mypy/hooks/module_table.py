@@ -91,9 +91,9 @@ class ModuleTable:
         return self.autograd.apply if fullname.endswith(".apply") else None
 
     @staticmethod
-    def class_made(fullname: str) -> Callable[[ClassDefContext], None] | None:
-        """The handler that makes a class of torch generic."""
-        return make_container if fullname in CONTAINERS else None
+    def classes() -> dict[str, Callable[[ClassDefContext], None]]:
+        """The handlers that make classes of torch generic."""
+        return dict.fromkeys(CONTAINERS, make_container)
 
     def base_class(self, fullname: str) -> Callable[[ClassDefContext], None] | None:
         """The handler for classes derived from the class ``fullname``."""

@@ -34,6 +34,7 @@ from spmd_mypy.hooks.arguments import (
 )
 from spmd_mypy.hooks.base import Workbench
 from spmd_mypy.hooks.meshes import report_clash
+from spmd_mypy.hooks.ordinary import is_ordinary
 from spmd_mypy.hooks.pending import report_use
 from spmd_mypy.hooks.repeats import Repeats
 from spmd_mypy.hooks.zeros import zeros
@@ -46,8 +47,6 @@ from spmd_mypy.rules.kinds import Layout
 from spmd_mypy.rules.ops import Operation
 
 PYTHON: Final = ("builtins.", "math.")
-# Arguments of which Python's own functions make nothing of ours, by class.
-_ORDINARY: Final = frozenset(f"builtins.{name}" for name in ("str", "int", "float", "bool", "complex", "bytes"))
 _COMBINATIONS: Final = 16  # more members than this in a call's unions are not told apart
 
 
@@ -65,8 +64,12 @@ class Operations:
     def call(self, op: str, ctx: AnyCall) -> Type:
         """A function, method or operator."""
         key = self._repeats.key(op, ctx)
-        if key is None:
-            return self._call(op, ctx, None) if self._concerns_us(op, ctx) else ctx.default_return_type
+        if key is not None:
+            return self._repeated(op, ctx, key)
+        return self._call(op, ctx, None) if self._concerns_us(op, ctx) else ctx.default_return_type
+
+    def _repeated(self, op: str, ctx: AnyCall, key: list[Any]) -> Type:
+        """What was found of a call with that key, or is now."""
         if not key[0] and not self.bench.uses_spmd(ctx.api):
             return ctx.default_return_type
         key[0] = (op, self.bench.gradients_on(ctx.api, ctx.context))
@@ -75,12 +78,11 @@ class Operations:
         return known if known is not None else self._call(op, ctx, once)
 
     def pythons(self, op: str, ctx: AnyCall) -> Type:
-        """One of Python's own functions: most of its calls, f-strings included, are given texts and numbers alone."""
-        for types in ctx.arg_types:
-            for t in types:
-                if type(t) is not Instance or t.type.fullname not in _ORDINARY:
-                    return self.call(op, ctx) if self._concerns_us(op, ctx) else ctx.default_return_type
-        return ctx.default_return_type
+        """One of Python's own functions."""
+        if is_ordinary(ctx) or not self._concerns_us(op, ctx):
+            return ctx.default_return_type
+        key = self._repeats.key(op, ctx)
+        return self._call(op, ctx, None) if key is None else self._repeated(op, ctx, key)
 
     def _call(self, op: str, ctx: AnyCall, key: object) -> Type:
         """A call that is looked at in full; its result is kept under ``key`` if there is nothing else to it."""

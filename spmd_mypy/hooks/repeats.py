@@ -19,11 +19,12 @@ from mypy.nodes import (
     NameExpr,
     StrExpr,
     TempNode,
+    TupleExpr,
     UnaryExpr,
     Var,
 )
 from mypy.plugin import MethodContext
-from mypy.types import AnyType, CallableType, Instance, NoneType, Type, get_proper_type
+from mypy.types import AnyType, CallableType, Instance, NoneType, TupleType, Type, get_proper_type
 
 from spmd_mypy.fullnames import GENERIC_TENSORS, GROUP, SHARD
 from spmd_mypy.hooks.arguments import NUMBERS, PLAIN, AnyCall, option, receiver_of
@@ -93,9 +94,20 @@ class Repeats:
             return _UNTYPED
         if isinstance(t, NoneType):
             return (None, option(ctx.api, expression))
+        if isinstance(t, TupleType) and type(expression) is TupleExpr:
+            return self._numbers(op, ctx, t, expression)
         if isinstance(t, CallableType) and t.is_type_obj() and isinstance(t.ret_type, Instance):
             return t.ret_type.type  # a class: TP, R
         return None
+
+    def _numbers(self, op: str, ctx: AnyCall, t: TupleType, expression: TupleExpr) -> object:
+        """What stands in the key for a display of numbers, such as the shape in ``torch.empty((n, 2))``."""
+        if len(t.items) != len(expression.items):
+            return None
+        for item in t.items:
+            if type(item) is not Instance or item.type.fullname not in NUMBERS:
+                return None
+        return tuple([self._part(op, ctx, *pair) for pair in zip(t.items, expression.items, strict=True)])
 
     def _tensor(self, t: Instance, expression: Any) -> object:
         """What stands in the key for a tensor: its layout's identity."""

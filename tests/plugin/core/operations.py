@@ -171,6 +171,16 @@ def indices(r: Tensor[R[TP]], v: Tensor[V[TP]], p: Tensor[P[TP]]) -> None:
     reveal_type(max(r.shape[0], 3))  # R: int
 
 
+def displays(r: Tensor[R[TP]], i: Tensor[I[TP]]) -> None:
+    sum([r, i])  # type: ignore[list-item]  # E: spmd-mix
+    sum((r, i))  # type: ignore[arg-type]  # E: spmd-mix
+    print(sum([1, 2]), sorted({"b": 1}.values()), f"{[1]}")
+    shape = torch.empty((3, 4)).shape
+    reveal_type(r.reshape((6, 2)))  # R: Tensor[R[TP]]
+    reveal_type(r.reshape((6, shape[0])))  # R: Tensor[R[TP]]
+    reveal_type(r.expand(shape))  # R: Tensor[R[TP]]
+
+
 def escapes(p: Tensor[P[TP]], i: Tensor[I[TP]], r: Tensor[R[TP]]) -> None:
     p.item()  # E: spmd-escape
     p.tolist()  # E: spmd-escape

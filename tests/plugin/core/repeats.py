@@ -36,6 +36,12 @@ def options(p: Tensor[P[TP]], s: Tensor[S[TP, 0]], n: int) -> None:
     reveal_type(s.transpose(0, 2))  # R: Tensor[S[TP, 2]]
     reveal_type(s.transpose(1, 2))  # R: Tensor[S[TP, 0]]
     reveal_type(s.transpose(0, n))  # R: Tensor[V[TP]]
+    reveal_type(s.permute((1, 0)))  # R: Tensor[S[TP, 1]]
+    reveal_type(s.permute((0, 1)))  # R: Tensor[S[TP, 0]]
+    reveal_type(s.permute((-1, 0)))  # R: Tensor[S[TP, 1]]
+    reveal_type(s.permute((0, n)))  # R: Tensor[V[TP]]
+    reveal_type(s.permute((2, 0, 1)))  # R: Tensor[S[TP, 1]]
+    reveal_type(s.permute((1, 0)))  # R: Tensor[S[TP, 1]]
     reveal_type(s.unsqueeze(0))  # R: Tensor[S[TP, 1]]
     reveal_type(s.unsqueeze(1))  # R: Tensor[S[TP, 0]]
 
