@@ -61,7 +61,7 @@ _CANONICAL: Final = (
     ("torch._ops.", ""),
     ("_operator.", "operator."),
 )
-_RENAMED: Final = ("torch.", "_operator.")  # where all of these start
+_RENAMED: Final = tuple(prefix for prefix, _ in _CANONICAL)
 
 
 # How mypy names a method of a union's members, of whose class it has a short name only: ``__radd__ of TensorBase``.

@@ -23,6 +23,7 @@ from spmd_mypy.hooks.registered import Registered
 from spmd_mypy.hooks.signatures import is_function, is_module
 from spmd_mypy.hooks.typed import Typed
 
+_OTHER_BASES: Final = ("builtins.", "typing.", "enum.", "abc.")
 _FUNCTORCH: Final = "torch._functorch.apis"
 
 
@@ -97,6 +98,8 @@ class ModuleTable:
 
     def base_class(self, fullname: str) -> Callable[[ClassDefContext], None] | None:
         """The handler for classes derived from the class ``fullname``."""
+        if fullname.startswith(_OTHER_BASES):
+            return None
         if fullname == FUNCTION:
             return self.autograd.checked
         if fullname == MODULE:

@@ -171,7 +171,7 @@ AUTOGRAD_METHODS: Final = frozenset({"forward", "backward", "setup_context", "jv
 
 def is_function(info: TypeInfo) -> bool:
     """Whether a class is torch.autograd.Function or derived from it."""
-    return any(base.fullname == FUNCTION for base in info.mro)
+    return info.has_base(FUNCTION)
 
 
 def sets_up_context(info: TypeInfo) -> bool:
