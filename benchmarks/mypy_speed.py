@@ -55,13 +55,19 @@ class Cost:
     memory: float
 
 
-def run_mypy(folder: Path, plugin: bool, target: str, *arguments: str, tries: int = 5) -> Cost:
-    """One mypy run over ``target``, with the cache that belongs to it; again where mypy's workers start too slowly."""
+def mypy_command(folder: Path, plugin: bool) -> tuple[list[str], dict[str, str]]:
+    """The command and the environment of a mypy run with the cache that belongs to it."""
     config = folder / f"config_{plugin}.toml"
     config.write_text(CONFIG.format(plugin='plugins = ["spmd_mypy.plugin"]' if plugin else ""))
     command = [sys.executable, "-m", "mypy", "--config-file", str(config), "--cache-dir", str(cache_of(folder, plugin))]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "MYPYPATH": str(ROOT)}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)  # as for users: the plugin is compiled once, not in every run
+    return command, environment
+
+
+def run_mypy(folder: Path, plugin: bool, target: str, *arguments: str, tries: int = 5) -> Cost:
+    """One mypy run over ``target``, with the cache that belongs to it; again where mypy's workers start too slowly."""
+    command, environment = mypy_command(folder, plugin)
     output = folder / "output.txt"
     with output.open("w") as file:
         process = subprocess.Popen(
