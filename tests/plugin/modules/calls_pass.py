@@ -187,9 +187,31 @@ def replicated(x: Tensor[R[TP]]) -> None:
     anything(x)
 
 
+class Keeps:
+    def same(self, x: Result) -> Result:
+        return x
+
+    def keep(self, x: Tensor[L]) -> Tensor[L]:
+        return x
+
+
+class Keeping(Keeps):
+    pass
+
+
+def inherited(keeping: Keeping, p: Tensor[P[TP]]) -> None:
+    assert_type(keeping.same(p), Tensor[P[TP]])
+    plain: torch.Tensor
+    plain = keeping.keep(p)
+    assert_type(plain, Tensor[P[TP]])
+    plain = keeping.same(p)
+    assert_type(plain, Tensor[P[TP]])
+
+
 def main() -> None:
     x = torch.randn(3, 4)
     assert torch.equal(Everything()(x), x)
     kinds(x, x, x)
     replicated(x)
+    inherited(Keeping(), x)
     assert isinstance(bounded(Inherited(), x), Inherited)
