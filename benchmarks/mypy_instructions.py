@@ -11,13 +11,11 @@ plugin's instructions miss the caches more often than mypy's do, the ratio of ti
 from __future__ import annotations
 
 import argparse
-import platform
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
-from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
@@ -25,7 +23,7 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from benchmarks.generated import write_project  # noqa: E402
-from benchmarks.mypy_speed import mypy_command, run_mypy, touch_all  # noqa: E402
+from benchmarks.mypy_speed import mypy_command, run_mypy, setting, touch_all  # noqa: E402
 
 RESULTS: Final = ROOT / "benchmarks" / "results" / "mypy_instructions.md"
 _TOTAL: Final = re.compile(r"^(?:summary|totals): (\d+)", re.MULTILINE)
@@ -77,8 +75,7 @@ def main() -> int:
         [
             f"# python benchmarks/mypy_instructions.py --modules {few} {many}",
             "",
-            f"mypy {version('mypy')}, torch {version('torch')}, Python {platform.python_version()}.  Instructions of a"
-            " run in which all is stale but torch.",
+            f"{setting()}  Instructions of a run in which all is stale but torch.",
             "",
             "| project | without | with | ratio |",
             "|---|---|---|---|",

@@ -118,8 +118,8 @@ class Figures:
             yield f"| {situation} | {shown} {unit} | {median} | {each} | {LIMITS.get(situation, '')} |"
 
 
-def situations(folder: Path, target: str, rounds: int, again: int = 2) -> Figures:
-    """Measure every situation in every round, stale and warm ``again`` times.
+def situations(folder: Path, target: str, rounds: int) -> Figures:
+    """Measure every situation in every round, stale and warm twice.
 
     Which goes first, with or without, changes from round to round.
     """
@@ -132,7 +132,7 @@ def situations(folder: Path, target: str, rounds: int, again: int = 2) -> Figure
             cost = run_mypy(folder, plugin, target)
             figures.add("cold", plugin, cost.seconds)
             figures.add("memory, cold", plugin, cost.memory)
-        for _ in range(again):
+        for _ in range(2):
             stamp += 1
             touch_all(folder / target, stamp)
             for plugin in order:
@@ -168,6 +168,11 @@ def examples(rounds: int) -> str:
     return "\n".join([f"\nThe examples; {rounds} rounds.\n", *figures.rows()])
 
 
+def setting() -> str:
+    """What was measured with, as a sentence."""
+    return f"mypy {version('mypy')}, torch {version('torch')}, Python {platform.python_version()}."
+
+
 def main() -> None:
     """Measure, print, and keep the tables."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
@@ -180,10 +185,8 @@ def main() -> None:
     parser.add_argument("--record", action="store_true", help="keep the tables in benchmarks/results/mypy_speed.md")
     arguments = parser.parse_args()
     command = " ".join(["python benchmarks/mypy_speed.py", *sys.argv[1:]])
-    text = (
-        f"# {command}\n\nmypy {version('mypy')}, torch {version('torch')}, Python {platform.python_version()}. "
-        "Processor seconds and peak memory, medians;\nthe ratios are of runs next to each other.\n"
-    )
+    what = "Processor seconds and peak memory, medians;\nthe ratios are of runs next to each other."
+    text = f"# {command}\n\n{setting()} {what}\n"
     print(text)
     tables = [(examples, arguments.rounds)] if arguments.examples else []
     for measure, rounds in tables:

@@ -36,7 +36,6 @@ from spmd_mypy.fullnames import (
 )
 from spmd_mypy.hooks import fields, untyped
 from spmd_mypy.hooks.annotations import Annotations, make_generic
-from spmd_mypy.hooks.arguments import AnyCall
 from spmd_mypy.hooks.base import Workbench
 from spmd_mypy.hooks.collectives import Collectives
 from spmd_mypy.hooks.configurations import Flags
@@ -130,7 +129,7 @@ class Dispatch:
         self._methods: dict[str, MethodHook | None] = {
             "torch._tensor.Tensor.backward": self._guard(self.gradients.backward),
             CUSTOM_OP_CALL: self._guard(self.own.custom_op),
-            "builtins.str.format": self._guard_python("builtins.format"),  # f-strings, too
+            "builtins.str.format": self._guard_operation("builtins.format"),  # f-strings, too
         }
         self._methods.update(self._guarded(self.modules.methods()))
         self._attributes: dict[str, AttributeHook] = {
@@ -176,8 +175,11 @@ class Dispatch:
 
     # ---- safety
 
-    def _guard(self, hook: Callable[[Any], Type]) -> Callable[[Any], Type]:
-        """``hook`` that never raises: whatever the syntax tree holds, mypy finishes; and the watcher is in place."""
+    def _guard(self, hook: Callable[[Any], Type], unless: Callable[[Any], bool] | None = None) -> Callable[[Any], Type]:
+        """``hook`` that never raises: whatever the syntax tree holds, mypy finishes; and the watcher is in place.
+
+        Calls of which ``unless`` holds are left as mypy sees them.
+        """
 
         bench, watcher, flags = self.bench, self.bench.watcher, self.flags if self.flags else None
 
@@ -188,26 +190,12 @@ class Dispatch:
             if flags is not None:
                 flags.mark(compat.current_file(ctx.api))
             try:
-                return hook(ctx)
+                return hook(ctx) if unless is None or not unless(ctx) else default_of(ctx)
             except Exception:
                 compat.report_failure()
                 return default_of(ctx)
 
         return guarded
-
-    def _guard_python(self, op: str) -> Callable[[AnyCall], Type]:
-        """The handler of one of Python's own functions; most calls do not concern us, and take a short way."""
-        bench, watcher, guarded = self.bench, self.bench.watcher, self._guard(partial(self.operations.pythons, op))
-
-        def unless_ordinary(ctx: AnyCall) -> Type:
-            bench.api = ctx.api
-            try:
-                ordinary = watcher.stays and is_ordinary(ctx)
-            except Exception:  # a class that mypy has not loaded
-                ordinary = False
-            return ctx.default_return_type if ordinary else guarded(ctx)
-
-        return guarded if self.flags else unless_ordinary
 
     def _watched(self, fullname: str, hook: Callable[[Any], Type] | None) -> Callable[[Any], Type] | None:
         strict = self.strict.call(fullname, hook, default_of)
@@ -371,14 +359,18 @@ class Dispatch:
         if fullname.startswith(STOCK):  # a module is constructed, not called
             return None
         op = canonical(fullname)
-        if not known(op):
-            return None
-        return self._guard_python(op) if op.startswith(PYTHON) else self._guard(partial(self.operations.call, op))
+        return self._guard_operation(op) if known(op) else None
+
+    def _guard_operation(self, op: str) -> Callable[[Any], Type]:
+        """The handler of an operation by its name in the rules."""
+        if op.startswith(PYTHON):
+            return self._guard(partial(self.operations.pythons, op), unless=is_ordinary)
+        return self._guard(partial(self.operations.call, op))
 
     def _method(self, fullname: str) -> MethodHook | None:
         op = canonical(fullname)
         if op.startswith("Tensor."):
-            return self._guard(partial(self.operations.call, op)) if known(op) else None
+            return self._guard_operation(op) if known(op) else None
         of_union = method_of_union(fullname)
         if of_union is not None:
             return self._guard(partial(self.operations.operator, of_union)) if known(of_union) else None

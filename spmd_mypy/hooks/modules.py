@@ -179,7 +179,7 @@ def _written_once(receiver: Type) -> FuncDef | None:
     """The ``forward`` of a class in which nothing changes its type from one instance to another."""
     if not isinstance(receiver, Instance) or receiver.args or receiver.extra_attrs is not None:
         return None
-    owner = receiver.type if "forward" in receiver.type.names else forward_owner(receiver.type)
+    owner = forward_owner(receiver.type)
     node = owner.names["forward"].node if owner is not None and not owner.type_vars else None
     if not isinstance(node, FuncDef) or not isinstance(node.type, CallableType) or node.type.variables:
         return None
