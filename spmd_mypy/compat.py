@@ -28,12 +28,13 @@ from mypy.nodes import (
     LambdaExpr,
     MypyFile,
     OpExpr,
+    SymbolTableNode,
     TempNode,
     TypeInfo,
 )
 from mypy.plugin import AnalyzeTypeContext
 from mypy.reachability import mark_block_unreachable
-from mypy.types import AnyType, CallableType, Instance, Type, TypeGuardedType, TypeOfAny, UnboundType, get_proper_type
+from mypy.types import AnyType, CallableType, Instance, Type, TypeGuardedType, TypeOfAny, get_proper_type
 
 # After mypy's own patches.
 _LAST: Final = 100
@@ -399,14 +400,9 @@ def report_failure() -> None:
         traceback.print_exc()
 
 
-def named(ctx: AnalyzeTypeContext, t: UnboundType) -> object:
-    """What the name in a type that is not analyzed yet stands for; None where mypy cannot say (yet)."""
-    api: Any = ctx.api
-    try:
-        symbol = api.lookup_qualified(t.name, t, True)
-    except AttributeError:
-        return None
-    return None if symbol is None else symbol.node
+def scope_of(ctx: AnalyzeTypeContext) -> Callable[[str, Context, bool], SymbolTableNode | None] | None:
+    """What tells the meanings of names in a type that is being analyzed, without complaint if the last one is True."""
+    return getattr(ctx.api, "lookup_qualified", None)
 
 
 def instance_of(ctx: AnalyzeTypeContext, info: TypeInfo, arguments: Sequence[Type]) -> Type:

@@ -44,8 +44,9 @@ from spmd_mypy.hooks.gradients import Gradients
 from spmd_mypy.hooks.held import Held
 from spmd_mypy.hooks.inference import FunctionSigHook, Inference
 from spmd_mypy.hooks.iteration import Iteration
+from spmd_mypy.hooks.lookups import Kept, Silent
 from spmd_mypy.hooks.meanings import Meanings
-from spmd_mypy.hooks.module_table import ModuleTable
+from spmd_mypy.hooks.module_table import ANY_CLASS, ModuleTable
 from spmd_mypy.hooks.operations import PYTHON, Operations
 from spmd_mypy.hooks.ordinary import is_ordinary
 from spmd_mypy.hooks.own import CUSTOM_OP_CALL, OwnOperations
@@ -65,7 +66,6 @@ _LOCAL: Final = ("convert", "reinterpret", "invariant_to_replicate", "shard")
 _PYTHON_MODULES: Final = ("_operator.", "operator.", "math.", "copy.")
 _TORCHS_AND_PYTHONS: Final = ("torch.", *_PYTHON_MODULES)
 _NOT_OURS: Final = ("torch.", "builtins.", "typing.", f"{RUNTIME}.")
-_PLAIN: Final = frozenset({FuncDef, TypeInfo})
 _DEFINED: Final = (FuncDef, OverloadedFuncDef, Decorator, TypeInfo)
 _WITH_RULES: Final = (*_NOT_OURS, *_PYTHON_MODULES)
 _DISPLAY: Final = "<"  # ``<list>``: mypy checks displays and comprehensions as calls, of which there is nothing to say
@@ -86,23 +86,6 @@ _OPERATORS: Final = frozenset(
     for prefix in ("", "r", "i")
 ) | {"__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__neg__", "__pos__", "__abs__", "__invert__",
      "__getitem__", "__setitem__"}  # fmt: skip
-
-
-class _Kept(dict[str, Any]):
-    """A look-up that keeps its answers, so that mypy's next question runs no code of ours.
-
-    ``settled`` says whether the answer on a name stays what it is.
-    """
-
-    def __init__(self, find: Callable[[str], Any], settled: Callable[[str], bool] | None = None) -> None:
-        super().__init__()
-        self._find, self._settled = find, settled
-
-    def __missing__(self, fullname: str) -> Any:
-        found = self._find(fullname)
-        if self._settled is None or self._settled(fullname):
-            self[fullname] = found
-        return found
 
 
 class Dispatch:
@@ -141,6 +124,9 @@ class Dispatch:
         for name in untyped.POWERS:
             self._methods[name] = self._guard(partial(untyped.power, self.bench))
         self._attributes.update(self._guarded(self.over_time.attributes()))
+        self._silent = Silent(
+            self._meanings, _WITH_RULES, (self._functions, self.own.configured), self._methods, _OPERATORS | ANY_CLASS
+        )
         self._types = self._named_types()
         self._classes = {**dict.fromkeys(GENERIC_TENSORS, make_generic), **self.modules.classes()}
 
@@ -178,7 +164,7 @@ class Dispatch:
     def _guard(self, hook: Callable[[Any], Type], unless: Callable[[Any], bool] | None = None) -> Callable[[Any], Type]:
         """``hook`` that never raises: whatever the syntax tree holds, mypy finishes; and the watcher is in place.
 
-        Calls of which ``unless`` holds are left as mypy sees them.
+        Calls of functions and methods of which ``unless`` holds are left as mypy sees them.
         """
 
         bench, watcher, flags = self.bench, self.bench.watcher, self.flags if self.flags else None
@@ -190,7 +176,7 @@ class Dispatch:
             if flags is not None:
                 flags.mark(compat.current_file(ctx.api))
             try:
-                return hook(ctx) if unless is None or not unless(ctx) else default_of(ctx)
+                return ctx.default_return_type if unless is not None and unless(ctx) else hook(ctx)
             except Exception:
                 compat.report_failure()
                 return default_of(ctx)
@@ -208,17 +194,31 @@ class Dispatch:
 
     def lookups(self) -> dict[str, Callable[[str], Any]]:
         """What answers mypy's questions from the first on, by the name of the plugin's method."""
+        functions = Kept(self.get_function_hook, self._settled)
+        methods = Kept(self.get_method_hook, self._settled_method)
+        function_signatures = Kept(
+            self.get_function_signature_hook,
+            self.inference.settled,
+            self._stays_silent(self._silent.function),
+            functions,
+        )
+        method_signatures = Kept(self.get_method_signature_hook, None, self._stays_silent(self._silent.method), methods)
         return {
             "get_type_analyze_hook": self._types.get,
-            "get_function_hook": _Kept(self.get_function_hook, self._settled).__getitem__,
-            "get_function_signature_hook": _Kept(self.get_function_signature_hook, self.inference.settled).__getitem__,
-            "get_method_hook": _Kept(self.get_method_hook, self._settled_method).__getitem__,
-            "get_method_signature_hook": _Kept(self.get_method_signature_hook).__getitem__,
-            "get_attribute_hook": _Kept(self.get_attribute_hook).__getitem__,
-            "get_class_attribute_hook": _Kept(self.get_class_attribute_hook).__getitem__,
+            "get_function_hook": functions.__getitem__,
+            "get_function_signature_hook": function_signatures.__getitem__,
+            "get_method_hook": methods.__getitem__,
+            "get_method_signature_hook": method_signatures.__getitem__,
+            "get_attribute_hook": Kept(self.get_attribute_hook).__getitem__,
+            "get_class_attribute_hook": Kept(self.get_class_attribute_hook).__getitem__,
             "get_customize_class_mro_hook": self.get_customize_class_mro_hook if self.flags else self._classes.get,
-            "get_base_class_hook": _Kept(self.get_base_class_hook, self._settled).__getitem__,
+            "get_base_class_hook": Kept(self.get_base_class_hook, self._settled).__getitem__,
         }
+
+    def _stays_silent(self, silent: Callable[[str], bool]) -> Callable[[str], bool]:
+        """``silent`` where nothing is defined anew and no hook has to come before others."""
+        watcher, on = self.bench.watcher, not self.strict.on
+        return lambda fullname: on and watcher.stays and silent(fullname)
 
     def _settled(self, fullname: str) -> bool:
         """Whether a name always means the same: not what a project defines and the daemon may see come and go.
@@ -277,16 +277,11 @@ class Dispatch:
 
     def get_function_hook(self, fullname: str) -> FunctionHook | None:
         """Functions: collectives, torch's operations, Python's own."""
-        hook = None if self._is_plain(fullname) else self._known_function(fullname) or self._own(fullname)
+        silent = not self.strict.on and self._silent.function(fullname)
+        hook = None if silent else self._known_function(fullname) or self._own(fullname)
         if hook is not None or self.bench.watcher.watching or self._mypys.get_function_hook(fullname) is not None:
             return hook
         return self._guard(default_of)  # only to put the watcher in place
-
-    def _is_plain(self, fullname: str) -> bool:
-        """Whether a name is that of a class or function of a project's of which nothing is said: a quick look."""
-        if self.strict.on or fullname.startswith(_WITH_RULES) or fullname in self._functions:
-            return False
-        return type(self._meanings.of(fullname)) in _PLAIN and self.own.find(fullname) is None
 
     def get_function_signature_hook(self, fullname: str) -> FunctionSigHook | None:
         """Generic functions; where mypy's own plugin has a hook (``dataclasses.replace``) that one stays."""

@@ -139,6 +139,8 @@ class Layouts:
         # What ``write`` made, by the layout's identity, and back: reading needs no look at the slots then.
         self._written: dict[int, tuple[Layout, Type]] = {}
         self._read: dict[int, Known] = {}
+        # The identity of the layout by that of an argument that ``write`` made, for layouts without constants.
+        self.marks: dict[int, int] = {}
         # What hooks have made of layouts for calls that repeat; gone with the classes it is made of.
         self.repeated: dict[object, Type] = {}
 
@@ -268,7 +270,7 @@ class Layouts:
         """The layout argument for ``layout``; plain Any where nothing is known."""
         anchor = self.info(f"{TYPES}.Varying")
         if anchor is not self._anchor:  # another build: its classes are other objects
-            self._anchor, self._written, self._read, self.repeated = anchor, {}, {}, {}
+            self._anchor, self._written, self._read, self.marks, self.repeated = anchor, {}, {}, {}, {}
         known = self._written.get(id(layout))
         if known is not None and known[0] is layout:
             return known[1]
@@ -280,6 +282,8 @@ class Layouts:
             self._written[id(layout)] = (layout, made)
             if isinstance(made, TupleType) and not self.config.size_one:
                 self._read[id(made)] = Known(made, layout)
+                if id(layout) not in self.with_constant:
+                    self.marks[id(made)] = id(layout)
         return made
 
     @staticmethod

@@ -277,20 +277,24 @@ def _named(ctx: AnalyzeTypeContext) -> list[object] | None:
 
     Kinds are ours, and so never change; of an axis only its name counts.
     """
+    lookup = compat.scope_of(ctx)
+    if lookup is None:
+        return None
     found: list[object] = []
     for argument in ctx.type.args:
-        if not isinstance(argument, UnboundType):
+        if type(argument) is not UnboundType:
             return None
-        kind = compat.named(ctx, argument)
+        symbol = lookup(argument.name, argument, True)
+        kind = symbol.node if symbol is not None else None
         if not isinstance(kind, _NAMED) or not kind.fullname.startswith(_OURS):
             return None
         found.append(kind)
         for inner in argument.args:
-            if isinstance(inner, UnboundType) and not inner.args:
-                axis = compat.named(ctx, inner)
-                if not isinstance(axis, TypeInfo):
+            if type(inner) is UnboundType and not inner.args:
+                symbol = lookup(inner.name, inner, True)
+                if symbol is None or type(symbol.node) is not TypeInfo:
                     return None
-                found.append(axis)
+                found.append(symbol.node)
             elif isinstance(inner, RawExpressionType) and type(inner.literal_value) is int:
                 found.append(inner.literal_value)
             else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -72,14 +73,14 @@ def _ranges(tree: MypyFile, mentions: Sequence[int]) -> list[tuple[int, int, boo
                 last = body.body[-1]
                 found.append((body.body[0].line, last.end_line or last.line, mode))
 
-    todo: list[Node] = [s for s in tree.defs if type(s) is ClassDef or _spans(s, mentions)]
+    todo: list[Node] = [s for s in tree.defs if _spans(s, mentions) or _is_function(s)]
     while todo:
         statement = todo.pop()
         if isinstance(statement, WithStmt):
             add(statement.expr, statement.body)
         elif isinstance(statement, Decorator):
             add(statement.original_decorators, statement.func.body)
-        elif isinstance(statement, ClassDef) and statement.info and is_function(statement.info):
+        elif isinstance(statement, ClassDef) and _is_function(statement):
             bodies = [function.body.body for function in _methods(statement)]
             found.extend((body[0].line, body[-1].end_line or body[-1].line, False) for body in bodies if body)
         for node in blocks(statement):
@@ -88,14 +89,19 @@ def _ranges(tree: MypyFile, mentions: Sequence[int]) -> list[tuple[int, int, boo
     return found
 
 
+def _is_function(statement: Node) -> bool:
+    """Whether a statement defines an autograd function, whatever its base is called."""
+    return isinstance(statement, ClassDef) and bool(statement.info) and is_function(statement.info)
+
+
 def _spans(node: Node, lines: Sequence[int]) -> bool:
-    """Whether one of the lines is the node's."""
-    end = node.end_line if node.end_line is not None else 1 << 60
-    return any([node.line <= line <= end for line in lines])
+    """Whether one of the lines, which are in order, is the node's."""
+    at = bisect_left(lines, node.line)
+    return at < len(lines) and (node.end_line is None or lines[at] <= node.end_line)
 
 
 def _mentions(path: str) -> list[int]:
-    """The lines on which a module's text has any of the names: most have none, and a search beats a walk."""
+    """The lines, in order, on which a module's text has any of the names: most have none, and a search beats a walk."""
     text = text_of(path) or ""
     found: list[int] = []
     for name in _NAMES:
@@ -103,7 +109,7 @@ def _mentions(path: str) -> list[int]:
         while at >= 0:
             found.append(text.count("\n", 0, at) + 1)
             at = text.find(name, at + 1)
-    return found
+    return sorted(found)
 
 
 class GradMode:
@@ -116,12 +122,14 @@ class GradMode:
 
     def enabled(self, tree: MypyFile | None, line: int) -> bool:
         """Whether gradients are on at ``line``: what the innermost block around it says."""
-        if tree is not self._tree or tree is None or tree.defs is not self._defs:
-            if tree is None:
-                return True
+        if tree is None:
+            return True
+        if tree is not self._tree or tree.defs is not self._defs:
             self._tree, self._defs = tree, tree.defs
             mentions = _mentions(tree.path)
             self._ranges = _ranges(tree, mentions) if mentions else []
+        if not self._ranges:
+            return True
         mode, width = True, 1 << 60
         for start, end, value in self._ranges:
             if start <= line <= end and end - start <= width:

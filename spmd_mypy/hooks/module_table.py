@@ -23,6 +23,13 @@ from spmd_mypy.hooks.registered import Registered
 from spmd_mypy.hooks.signatures import is_function, is_module
 from spmd_mypy.hooks.typed import Typed
 
+# Methods that may have hooks in any class, or be generic without being written as such.
+ANY_CLASS: Final = (
+    frozenset({"__call__", "__new__", "forward", "register_hook"})
+    | registered.REGISTRATIONS
+    | registered.LOOKUPS
+    | registered.MODULE_HOOKS
+)
 _OTHER_BASES: Final = ("builtins.", "typing.", "enum.", "abc.")
 _FUNCTORCH: Final = "torch._functorch.apis"
 

@@ -20,6 +20,15 @@ _PYTHONS: Final = ("builtins.", "typing.", "collections.", "_collections_abc.")
 
 def is_ordinary(ctx: AnyCall) -> bool:
     """Whether a call is given texts, numbers and the like alone, as most calls of Python's own functions are."""
+    for types in ctx.arg_types:
+        for t in types:
+            if type(t) is not Instance or t.type.fullname not in _ORDINARY:
+                return _are_ordinary(ctx)
+    return True
+
+
+def _are_ordinary(ctx: AnyCall) -> bool:
+    """The same, with a look at arguments of other classes."""
     for types, expressions in zip(ctx.arg_types, ctx.args, strict=True):
         for t, expression in zip(types, expressions, strict=True):
             if type(t) is not Instance:
@@ -48,4 +57,4 @@ def _holds_others(t: Type) -> bool:
 
 def _is_simple(t: Type) -> bool:
     """Whether a type is a class that holds nothing to iterate over, as far as a container of it goes."""
-    return type(t) is Instance and not t.args and not is_tensor(t)
+    return type(t) is Instance and not t.args and (t.type.fullname in _ORDINARY or not is_tensor(t))

@@ -79,12 +79,12 @@ class OwnOperations:
         self.bench = bench
         self.operations = operations
         self._lookup = lookup
-        self._configured = {name: Own(custom(name, roles)) for name, roles in bench.config.rules.items()}
+        self.configured = {name: Own(custom(name, roles)) for name, roles in bench.config.rules.items()}
         self._declared: dict[str, tuple[MypyFile, object, Mapping[str, Own]]] = {}
 
     def find(self, fullname: str) -> Own | None:
         """The row of the function ``fullname``, or None where it has none."""
-        configured = self._configured.get(fullname)
+        configured = self.configured.get(fullname)
         if configured is not None:
             return configured
         module, _, name = fullname.rpartition(".")

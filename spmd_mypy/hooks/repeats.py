@@ -50,29 +50,38 @@ class Repeats:
         The first entry says whether any argument's layout is known.
         """
         parts: list[Any] = [False]
+        known = False
         if isinstance(ctx, MethodContext):
-            part = self._receiver(op, ctx)
+            part = self._mark(ctx.type) or self._receiver(op, ctx)
             if part is None:
                 return None
-            parts[0] = type(part) is int and part != _UNKNOWN
+            known = type(part) is int and part != _UNKNOWN
             parts.append(part)
         kinds, expressions, names = ctx.arg_kinds, ctx.args, ctx.callee_arg_names
         for at, types in enumerate(ctx.arg_types):
+            if not types:  # as for most parameters of torch's functions
+                continue
             for i, given in enumerate(types):
                 kind = kinds[at][i]
                 if kind is ARG_STAR or kind is ARG_STAR2:
                     return None
-                part = self._part(op, ctx, given, expressions[at][i])
+                part = self._mark(given) or self._part(op, ctx, given, expressions[at][i])
                 if part is None:
                     return None
                 if type(part) is int and part != _UNKNOWN:
-                    parts[0] = True
-                parts.append(names[at] or ctx.arg_names[at][i] or at)
-                parts.append(part)
+                    known = True
+                parts += (names[at] or ctx.arg_names[at][i] or at, part)
+        parts[0] = known
         default = get_proper_type(ctx.default_return_type)
         tensor = isinstance(default, Instance) and default.type.fullname in GENERIC_TENSORS
         parts.append(default.type if tensor else default)  # type: ignore[attr-defined]
         return parts
+
+    def _mark(self, t: Type) -> int | None:
+        """What stands in the key for most tensors, found without a look at their slots."""
+        if type(t) is Instance and t.args and t.type.fullname in GENERIC_TENSORS:
+            return self.layouts.marks.get(id(t.args[0]))
+        return None
 
     def _receiver(self, op: str, ctx: MethodContext) -> object:
         t = ctx.type
