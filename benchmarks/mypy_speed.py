@@ -121,8 +121,8 @@ class Figures:
             yield f"| {situation} | {shown} {unit} | {ratio} | {each} | {LIMITS.get(situation, '')} |"
 
 
-def situations(folder: Path, target: str, rounds: int) -> Figures:
-    """Measure every situation in every round, stale and warm twice.
+def situations(folder: Path, target: str, rounds: int, cold: bool) -> Figures:
+    """Measure every situation in every round, stale and warm twice; or cold runs alone.
 
     Which goes first, with or without, changes from round to round.
     """
@@ -135,7 +135,7 @@ def situations(folder: Path, target: str, rounds: int) -> Figures:
             cost = run_mypy(folder, plugin, target)
             figures.add("cold", plugin, cost.seconds)
             figures.add("memory, cold", plugin, cost.memory)
-        for _ in range(2):
+        for _ in range(0 if cold else 2):
             stamp += 1
             touch_all(folder / target, stamp)
             for plugin in order:
@@ -146,28 +146,28 @@ def situations(folder: Path, target: str, rounds: int) -> Figures:
                 figures.add("warm", plugin, run_mypy(folder, plugin, target).seconds)
         stamp += 1
         touch_all(folder / target, stamp)
-        for plugin in order:
+        for plugin in () if cold else order:
             figures.add("parallel", plugin, run_mypy(folder, plugin, target, "-n", "2").seconds)
         print(".", end="", flush=True)
     return figures
 
 
-def generated(modules: int, rounds: int, dense: bool) -> str:
+def generated(modules: int, rounds: int, dense: bool, cold: bool) -> str:
     """Measure one generated project; its table."""
     with tempfile.TemporaryDirectory(prefix="spmd-speed-") as name:
         folder = Path(name)
         write_project(folder, modules, dense)
         count = density(folder)
-        figures = situations(folder, "project", rounds)
+        figures = situations(folder, "project", rounds, cold)
     return "\n".join([f"\n{count}; {rounds} rounds.\n", *figures.rows()])
 
 
-def examples(rounds: int) -> str:
+def examples(rounds: int, cold: bool) -> str:
     """Measure the repository's examples; their table."""
     with tempfile.TemporaryDirectory(prefix="spmd-speed-") as name:
         folder = Path(name)
         shutil.copytree(ROOT / "examples", folder / "examples", ignore=shutil.ignore_patterns(".mypy_cache"))
-        figures = situations(folder, "examples", rounds)
+        figures = situations(folder, "examples", rounds, cold)
     return "\n".join([f"\nThe examples; {rounds} rounds.\n", *figures.rows()])
 
 
@@ -185,6 +185,7 @@ def main() -> None:
     )
     parser.add_argument("--examples", action=argparse.BooleanOptionalAction, default=True)
     parser.add_argument("--dense", action="store_true", help="longhand layers, 12 expressions in 100 lines")
+    parser.add_argument("--cold", action="store_true", help="cold runs alone")
     parser.add_argument("--record", action="store_true", help="keep the tables in benchmarks/results/mypy_speed.md")
     arguments = parser.parse_args()
     command = " ".join(["python benchmarks/mypy_speed.py", *sys.argv[1:]])
@@ -193,10 +194,10 @@ def main() -> None:
     print(text)
     tables = [(examples, arguments.rounds)] if arguments.examples else []
     for measure, rounds in tables:
-        text = keep(text, measure(rounds), arguments.record)
+        text = keep(text, measure(rounds, arguments.cold), arguments.record)
     for modules in arguments.modules:
         rounds = arguments.rounds if modules < LARGE else max(1, arguments.rounds // 3)
-        text = keep(text, generated(modules, rounds, arguments.dense), arguments.record)
+        text = keep(text, generated(modules, rounds, arguments.dense, arguments.cold), arguments.record)
 
 
 def keep(text: str, table: str, record: bool) -> str:

@@ -22,6 +22,10 @@ from spmd_mypy.cli.settings import Settings
 OLDEST_MYPY: Final = (2, 0)
 OLDEST_TORCH: Final = (2, 9)
 OLDEST_PYTHON: Final = (3, 10)
+# The newest that were tested (docs/versions.md).
+NEWEST_MYPY: Final = (2, 4)
+NEWEST_TORCH: Final = (2, 14)
+NEWEST_PYTHON: Final = (3, 14)
 _PATIENCE: Final = 60.0  # seconds for another mypy's answer
 
 
@@ -30,6 +34,10 @@ _PATIENCE: Final = 60.0  # seconds for another mypy's answer
 
 def _numbers(text: str) -> tuple[int, ...]:
     return tuple(int(n) for n in text.partition("+")[0].split(".")[:2] if n.isdigit())
+
+
+def _dotted(version: tuple[int, ...]) -> str:
+    return ".".join(map(str, version))
 
 
 def _installed(package: str) -> str | None:
@@ -53,20 +61,24 @@ def _torch_version(settings: Settings) -> str | None:
 
 
 def versions(settings: Settings) -> Iterator[Finding]:
-    """Versions that are not supported."""
+    """Versions that are not supported, or that nobody has tested yet."""
     good: list[str] = []
     given = (
-        ("Python", sys.version.split()[0], OLDEST_PYTHON),
-        ("mypy", _installed("mypy"), OLDEST_MYPY),
-        ("torch", _torch_version(settings), OLDEST_TORCH),
+        ("Python", sys.version.split()[0], OLDEST_PYTHON, NEWEST_PYTHON),
+        ("mypy", _installed("mypy"), OLDEST_MYPY, NEWEST_MYPY),
+        ("torch", _torch_version(settings), OLDEST_TORCH, NEWEST_TORCH),
     )
-    for name, text, oldest in given:
-        wanted = f"{name} {'.'.join(map(str, oldest))} or newer"
+    for name, text, oldest, newest in given:
+        wanted = f"{name} {_dotted(oldest)} or newer"
         if text is None:
             yield Finding("problem", name.lower(), f"{name} is not installed beside spmd-mypy",
                           f"pip install {name} in the environment of {sys.executable}")  # fmt: skip
         elif _numbers(text) < oldest:
             yield Finding("problem", name.lower(), f"{name} {text} is too old", f"use {wanted}")
+        elif _numbers(text) > newest:
+            last = f"{name} {_dotted(newest)}"
+            yield Finding("warning", name.lower(), f"{name} {text} is newer than {last}, the newest tested",
+                          f"where a message looks wrong, see whether it is there with {last}, too")  # fmt: skip
         else:
             good.append(f"{name} {text}")
     if good:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import venv
 from pathlib import Path
@@ -208,13 +209,20 @@ def test_old_versions(spmd: Commands, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "level"), [("1.20.2", "problem"), ("2.0.0", "ok"), ("2.10", "ok"), ("1.99.0+dev", "problem")]
+    ("version", "level"), [("1.20.2", "problem"), ("2.0.0", "ok"), ("2.10", "warning"), ("1.99.0+dev", "problem")]
 )
 def test_version_of_mypy(spmd: Commands, monkeypatch: pytest.MonkeyPatch, version: str, level: str) -> None:
     monkeypatch.setattr(surroundings, "_installed", lambda package: version if package == "mypy" else "2.13.0")
-    assert levels(examined(spmd, status=int(level == "problem")), "mypy" if level == "problem" else "versions") == [
-        level
-    ]
+    found = examined(spmd, status=int(level == "problem"))
+    assert levels(found, "versions" if level == "ok" else "mypy") == [level]
+
+
+def test_newest_versions_are_those_of_the_table() -> None:
+    """The newest minor version in each column of the page of tested versions."""
+    lines = (Path(__file__).parents[2] / "docs" / "versions.md").read_text().splitlines()
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if re.match(r"\| \d", line)]
+    newest = [max(surroundings._numbers(row[column]) for row in rows) for column in range(3)]
+    assert newest == [surroundings.NEWEST_MYPY, surroundings.NEWEST_PYTHON, surroundings.NEWEST_TORCH]
 
 
 def test_version_of_the_torch_that_mypy_reads(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
