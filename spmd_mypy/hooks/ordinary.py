@@ -20,21 +20,12 @@ _PYTHONS: Final = ("builtins.", "typing.", "collections.", "_collections_abc.")
 
 def is_ordinary(ctx: AnyCall) -> bool:
     """Whether a call is given texts, numbers and the like alone, as most calls of Python's own functions are."""
-    for types in ctx.arg_types:
-        for t in types:
-            if type(t) is not Instance or t.type.fullname not in _ORDINARY:
-                return _are_ordinary(ctx)
-    return True
-
-
-def _are_ordinary(ctx: AnyCall) -> bool:
-    """The same, with a look at arguments of other classes."""
-    for types, expressions in zip(ctx.arg_types, ctx.args, strict=True):
-        for t, expression in zip(types, expressions, strict=True):
+    for at, types in enumerate(ctx.arg_types):
+        for i, t in enumerate(types):
             if type(t) is not Instance:
                 if type(t) not in _ORDINARY_TYPES:
                     return False
-            elif t.type.fullname not in _ORDINARY and not (_says_what_it_is(expression) and _holds_others(t)):
+            elif t.type.fullname not in _ORDINARY and not (_says_what_it_is(ctx.args[at][i]) and _holds_others(t)):
                 return False
     return True
 

@@ -29,7 +29,8 @@ def remember(self):
 def both(quick, *questions):
     def answer(self, fullname):
         found = quick(self, fullname)
-        if found:
+        # Until the watcher is in place every call has a hook, to put it there, and no quick answer is given.
+        if found and made[-1].bench.watcher.stays:
             ways = Silent.function, Silent.method
             Silent.function = Silent.method = lambda self, fullname: False
             hooks = [getattr(made[-1], question)(fullname) for question in questions]
