@@ -5,12 +5,14 @@
 
 The projects are those of ``generated.py``: tensor-parallel models in the code around them, modules that import each
 other as a tree, as dense in tensor expressions as published projects (the numbers are printed).  Each figure is
-processor time of the mypy process and its children (the machine is shared, so wall time says little), the median over
-the rounds; with and without alternate.  Memory is the largest resident size of one process.  ``--record`` keeps the
-tables in ``benchmarks/results/mypy_speed.md``.
+processor time of the mypy process and its children, the median over the rounds.  With and without run at the same time
+on one processor core, which the system gives to them in turn every few milliseconds: where a machine is shared and its
+speed changes by the second, both meet the same, and the ratios of a pair differ by a hundredth or two from those of the
+next.  Memory is the largest resident size of one process.  ``--record`` keeps the tables in
+``benchmarks/results/mypy_speed.md``.
 
 Situations: *cold* (no cache), *stale* (every module of the project changed, torch cached), *warm* (nothing changed),
-*parallel* (as stale, with ``-n 2``).
+*parallel* (as stale, with ``-n 2``; one after the other, on all cores).
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ import sys
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Final
@@ -65,21 +67,52 @@ def mypy_command(folder: Path, plugin: bool) -> tuple[list[str], dict[str, str]]
     return command, environment
 
 
-def run_mypy(folder: Path, plugin: bool, target: str, *arguments: str, tries: int = 5) -> Cost:
-    """One mypy run over ``target``, with the cache that belongs to it; again where mypy's workers start too slowly."""
+@dataclass
+class Run:
+    """A mypy run that has been started."""
+
+    process: subprocess.Popen[bytes]
+    output: Path
+
+    def cost(self) -> Cost:
+        """What the run cost, once it has ended; RuntimeError, with its output, where mypy did not get through."""
+        _, status, usage = os.wait4(self.process.pid, 0)
+        self.process.returncode = os.waitstatus_to_exitcode(status)
+        if self.process.returncode not in (0, 1):
+            raise RuntimeError(f"mypy ended with {self.process.returncode}:\n{self.output.read_text()[-3000:]}")
+        return Cost(usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
+
+
+def start_mypy(folder: Path, plugin: bool, target: str, *arguments: str) -> Run:
+    """Start mypy over ``target``, with the cache that belongs to it."""
     command, environment = mypy_command(folder, plugin)
-    output = folder / "output.txt"
+    output = folder / f"output_{plugin}.txt"
     with output.open("w") as file:
         process = subprocess.Popen(
             [*command, *arguments, target], cwd=folder, env=environment, stdout=file, stderr=subprocess.STDOUT
         )
-        _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode not in (0, 1) and tries > 1 and "Failed to establish connection" in output.read_text():
-        return run_mypy(folder, plugin, target, *arguments, tries=tries - 1)
-    if process.returncode not in (0, 1):
-        raise RuntimeError(f"mypy ended with {process.returncode}:\n{output.read_text()[-3000:]}")
-    return Cost(usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
+    return Run(process, output)
+
+
+def run_mypy(folder: Path, plugin: bool, target: str, *arguments: str, tries: int = 5) -> Cost:
+    """One mypy run over ``target``, with the cache that belongs to it; again where mypy's workers start too slowly."""
+    run = start_mypy(folder, plugin, target, *arguments)
+    try:
+        return run.cost()
+    except RuntimeError as error:
+        if tries <= 1 or "Failed to establish connection" not in str(error):
+            raise
+    return run_mypy(folder, plugin, target, *arguments, tries=tries - 1)
+
+
+def run_both(folder: Path, target: str, first: bool, core: int) -> dict[bool, Cost]:
+    """Two runs at the same time on one core, with the plugin and without; ``first`` says which is started first."""
+    runs: dict[bool, Run] = {}
+    for plugin in (first, not first):
+        runs[plugin] = start_mypy(folder, plugin, target)
+        if hasattr(os, "sched_setaffinity"):  # elsewhere they run side by side
+            os.sched_setaffinity(runs[plugin].process.pid, {core})
+    return {plugin: run.cost() for plugin, run in runs.items()}
 
 
 def cache_of(folder: Path, plugin: bool) -> Path:
@@ -105,7 +138,7 @@ class Figures:
         self.costs[situation][plugin].append(value)
 
     def rows(self) -> Iterator[str]:
-        """The table: the medians, the median of the ratios of runs next to each other, all of them, the limit.
+        """The table: the medians, the median of the ratios of pairs, all of them, the limit.
 
         Beside it the ratio of the least figures: what else runs on a machine only ever adds to a run.
         """
@@ -121,54 +154,65 @@ class Figures:
             yield f"| {situation} | {shown} {unit} | {ratio} | {each} | {LIMITS.get(situation, '')} |"
 
 
-def situations(folder: Path, target: str, rounds: int, cold: bool) -> Figures:
+@dataclass(frozen=True)
+class Plan:
+    """How much to measure: rounds, cold runs alone or everything, and the core for pairs of runs."""
+
+    rounds: int
+    cold: bool
+    core: int
+
+
+def situations(folder: Path, target: str, plan: Plan) -> Figures:
     """Measure every situation in every round, stale and warm twice; or cold runs alone.
 
     Which goes first, with or without, changes from round to round.
     """
     figures = Figures()
     stamp = 0
-    for turn in range(rounds):
+
+    def both(situation: str, first: bool, memory: bool) -> None:
+        costs = run_both(folder, target, first, plan.core)
+        for plugin, cost in costs.items():
+            figures.add(situation, plugin, cost.seconds)
+            if memory:
+                figures.add(f"memory, {situation}", plugin, cost.memory)
+
+    for turn in range(plan.rounds):
         order = (turn % 2 == 0, turn % 2 == 1)
         for plugin in order:
             shutil.rmtree(cache_of(folder, plugin), ignore_errors=True)
-            cost = run_mypy(folder, plugin, target)
-            figures.add("cold", plugin, cost.seconds)
-            figures.add("memory, cold", plugin, cost.memory)
-        for _ in range(0 if cold else 2):
+        both("cold", order[0], memory=True)
+        for again in range(0 if plan.cold else 2):
             stamp += 1
             touch_all(folder / target, stamp)
-            for plugin in order:
-                cost = run_mypy(folder, plugin, target)
-                figures.add("stale", plugin, cost.seconds)
-                figures.add("memory, stale", plugin, cost.memory)
-            for plugin in order:
-                figures.add("warm", plugin, run_mypy(folder, plugin, target).seconds)
+            both("stale", order[again], memory=True)
+            both("warm", order[again], memory=False)
         stamp += 1
         touch_all(folder / target, stamp)
-        for plugin in () if cold else order:
+        for plugin in () if plan.cold else order:
             figures.add("parallel", plugin, run_mypy(folder, plugin, target, "-n", "2").seconds)
         print(".", end="", flush=True)
     return figures
 
 
-def generated(modules: int, rounds: int, dense: bool, cold: bool) -> str:
+def generated(modules: int, dense: bool, plan: Plan) -> str:
     """Measure one generated project; its table."""
     with tempfile.TemporaryDirectory(prefix="spmd-speed-") as name:
         folder = Path(name)
         write_project(folder, modules, dense)
         count = density(folder)
-        figures = situations(folder, "project", rounds, cold)
-    return "\n".join([f"\n{count}; {rounds} rounds.\n", *figures.rows()])
+        figures = situations(folder, "project", plan)
+    return "\n".join([f"\n{count}; {plan.rounds} rounds.\n", *figures.rows()])
 
 
-def examples(rounds: int, cold: bool) -> str:
+def examples(plan: Plan) -> str:
     """Measure the repository's examples; their table."""
     with tempfile.TemporaryDirectory(prefix="spmd-speed-") as name:
         folder = Path(name)
         shutil.copytree(ROOT / "examples", folder / "examples", ignore=shutil.ignore_patterns(".mypy_cache"))
-        figures = situations(folder, "examples", rounds, cold)
-    return "\n".join([f"\nThe examples; {rounds} rounds.\n", *figures.rows()])
+        figures = situations(folder, "examples", plan)
+    return "\n".join([f"\nThe examples; {plan.rounds} rounds.\n", *figures.rows()])
 
 
 def setting() -> str:
@@ -186,18 +230,19 @@ def main() -> None:
     parser.add_argument("--examples", action=argparse.BooleanOptionalAction, default=True)
     parser.add_argument("--dense", action="store_true", help="longhand layers, 12 expressions in 100 lines")
     parser.add_argument("--cold", action="store_true", help="cold runs alone")
+    parser.add_argument("--core", type=int, default=0, help="the processor core that pairs of runs share")
     parser.add_argument("--record", action="store_true", help="keep the tables in benchmarks/results/mypy_speed.md")
     arguments = parser.parse_args()
     command = " ".join(["python benchmarks/mypy_speed.py", *sys.argv[1:]])
-    what = "Processor seconds and peak memory, medians;\nthe ratios are of runs next to each other."
+    what = "Processor seconds and peak memory, medians;\nthe ratios are of runs at the same time on one core."
     text = f"# {command}\n\n{setting()} {what}\n"
     print(text)
-    tables = [(examples, arguments.rounds)] if arguments.examples else []
-    for measure, rounds in tables:
-        text = keep(text, measure(rounds, arguments.cold), arguments.record)
+    plan = Plan(arguments.rounds, arguments.cold, arguments.core)
+    if arguments.examples:
+        text = keep(text, examples(plan), arguments.record)
     for modules in arguments.modules:
         rounds = arguments.rounds if modules < LARGE else max(1, arguments.rounds // 3)
-        text = keep(text, generated(modules, rounds, arguments.dense, arguments.cold), arguments.record)
+        text = keep(text, generated(modules, arguments.dense, replace(plan, rounds=rounds)), arguments.record)
 
 
 def keep(text: str, table: str, record: bool) -> str:

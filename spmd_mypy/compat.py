@@ -36,6 +36,11 @@ from mypy.plugin import AnalyzeTypeContext
 from mypy.reachability import mark_block_unreachable
 from mypy.types import AnyType, CallableType, Instance, Type, TypeGuardedType, TypeOfAny, get_proper_type
 
+try:
+    from mypy.checker_state import checker_state as _checking
+except ImportError:
+    _checking = None  # type: ignore[assignment, misc]
+
 # After mypy's own patches.
 _LAST: Final = 100
 
@@ -274,6 +279,11 @@ def expected_type(api: Any) -> Type | None:
         return None
 
 
+def current_checker() -> Any:
+    """The checker of the module that is being checked, where no hook's context says it; None where mypy keeps none."""
+    return _checking.type_checker if _PRIVATE and _checking is not None else None
+
+
 def forget_expected_type(api: Any) -> None:
     """Infer the rest of the call being checked as if its place declared nothing."""
     try:
@@ -319,8 +329,10 @@ def current_file(api: Any) -> MypyFile | None:
 
 def module(lookup: Any, name: str) -> MypyFile | None:
     """A module of the build by name, given the plugin's method ``lookup_fully_qualified``."""
-    modules = getattr(getattr(lookup, "__self__", None), "_modules", None)
-    return modules.get(name) if modules else None
+    try:
+        return cast("MypyFile | None", lookup.__self__._modules.get(name))
+    except AttributeError:  # none are set yet, or they are kept elsewhere
+        return None
 
 
 def tree_of(api: Any) -> MypyFile | None:

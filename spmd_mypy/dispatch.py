@@ -47,7 +47,7 @@ from spmd_mypy.hooks.iteration import Iteration
 from spmd_mypy.hooks.lookups import Kept, Silent
 from spmd_mypy.hooks.meanings import Meanings
 from spmd_mypy.hooks.module_table import ANY_CLASS, ModuleTable
-from spmd_mypy.hooks.operations import PYTHON, Operations
+from spmd_mypy.hooks.operations import PROPERTIES, PYTHON, Operations
 from spmd_mypy.hooks.ordinary import is_ordinary
 from spmd_mypy.hooks.own import CUSTOM_OP_CALL, OwnOperations
 from spmd_mypy.hooks.signatures import STOCK
@@ -107,6 +107,7 @@ class Dispatch:
         self.flags = Flags(config.flags)
         self._meanings = Meanings(lookup, stay=self._batch)
         self.inference = Inference(self._meanings)
+        self._without_context = self._guard_signature(self.inference.without_context)
         self.held = Held(self.bench, lookup, self._meanings, self._known_function, self.modules.modules.parent)
         self._functions: dict[str, FunctionHook | None] = self._named_functions()
         self._methods: dict[str, MethodHook | None] = {
@@ -118,6 +119,9 @@ class Dispatch:
         self._attributes: dict[str, AttributeHook] = {
             f"{base}.grad": self._guard(self.gradients.grad) for base in (TENSOR, TENSOR_BASE)
         }
+        for name in PROPERTIES:
+            hook = self._guard(partial(self.operations.attribute, f"Tensor.{name}"))
+            self._attributes.update({f"{base}.{name}": hook for base in (TENSOR, TENSOR_BASE)})
         self._attributes.update(self._guarded(self.modules.attributes()))
         self._attributes.update(self._guarded(fields.attributes()))
         self._methods.update(self._guarded(self.over_time.methods()))
@@ -125,7 +129,7 @@ class Dispatch:
             self._methods[name] = self._guard(partial(untyped.power, self.bench))
         self._attributes.update(self._guarded(self.over_time.attributes()))
         self._silent = Silent(
-            self._meanings, _WITH_RULES, (self._functions, self.own.configured), self._methods, _OPERATORS | ANY_CLASS
+            self._meanings, _WITH_RULES, self._functions, self.own.configured, self._methods, _OPERATORS | ANY_CLASS
         )
         self._types = self._named_types()
         self._classes = {**dict.fromkeys(GENERIC_TENSORS, make_generic), **self.modules.classes()}
@@ -167,14 +171,17 @@ class Dispatch:
         Calls of functions and methods of which ``unless`` holds are left as mypy sees them.
         """
 
-        bench, watcher, flags = self.bench, self.bench.watcher, self.flags if self.flags else None
+        watcher, flags = self.bench.watcher, self.flags if self.flags else None
 
-        def guarded(ctx: Any) -> Type:
-            bench.api = ctx.api
-            if not watcher.stays and not watcher.watching:
+        def prepare(ctx: Any) -> None:
+            if not watcher.watching:
                 watcher.watch(compat.errors_of(ctx.api))
             if flags is not None:
                 flags.mark(compat.current_file(ctx.api))
+
+        def guarded(ctx: Any) -> Type:
+            if flags is not None or not watcher.stays:
+                prepare(ctx)
             try:
                 return ctx.default_return_type if unless is not None and unless(ctx) else hook(ctx)
             except Exception:
@@ -196,20 +203,24 @@ class Dispatch:
         """What answers mypy's questions from the first on, by the name of the plugin's method."""
         functions = Kept(self.get_function_hook, self._settled)
         methods = Kept(self.get_method_hook, self._settled_method)
+        sometimes = (self._without_context, self.inference.needed)
         function_signatures = Kept(
             self.get_function_signature_hook,
             self.inference.settled,
             self._stays_silent(self._silent.function),
             functions,
+            sometimes,
         )
-        method_signatures = Kept(self.get_method_signature_hook, None, self._stays_silent(self._silent.method), methods)
+        method_signatures = Kept(
+            self.get_method_signature_hook, None, self._stays_silent(self._silent.method), methods, sometimes
+        )
         return {
             "get_type_analyze_hook": self._types.get,
             "get_function_hook": functions.__getitem__,
             "get_function_signature_hook": function_signatures.__getitem__,
             "get_method_hook": methods.__getitem__,
             "get_method_signature_hook": method_signatures.__getitem__,
-            "get_attribute_hook": Kept(self.get_attribute_hook).__getitem__,
+            "get_attribute_hook": self._attributes.get,
             "get_class_attribute_hook": Kept(self.get_class_attribute_hook).__getitem__,
             "get_customize_class_mro_hook": self.get_customize_class_mro_hook if self.flags else self._classes.get,
             "get_base_class_hook": Kept(self.get_base_class_hook, self._settled).__getitem__,
@@ -287,7 +298,13 @@ class Dispatch:
         """Generic functions; where mypy's own plugin has a hook (``dataclasses.replace``) that one stays."""
         if not self.inference.function(fullname) or self._mypys.get_function_signature_hook(fullname) is not None:
             return None
-        return self._guard_signature(self.inference.without_context)
+        return self._inferred(fullname)
+
+    def _inferred(self, fullname: str) -> Callable[[Any], FunctionLike]:
+        """The hook of a generic function; that of one that speaks of layouts is asked wherever it is called."""
+        if self.inference.with_layouts(fullname):
+            return self._guard_signature(self.inference.without_context)
+        return self._without_context
 
     def get_method_signature_hook(self, fullname: str) -> Callable[[MethodSigContext], FunctionLike] | None:
         """Signatures that depend on the receiver or the arguments."""
@@ -295,12 +312,11 @@ class Dispatch:
             return self._guard_signature(partial(untyped.comparison, self.bench.layouts))
         hook = self.modules.signature(fullname)
         if hook is None and self.inference.method(fullname) and self._mypys.get_method_signature_hook(fullname) is None:
-            hook = self.inference.without_context
+            return self._inferred(fullname)
         return None if hook is None else self._guard_signature(hook)
 
     def _guard_signature(self, hook: Callable[[Any], FunctionLike]) -> Callable[[Any], FunctionLike]:
         def guarded(ctx: Any) -> FunctionLike:
-            self.bench.api = ctx.api
             try:
                 return hook(ctx)
             except Exception:
@@ -318,11 +334,7 @@ class Dispatch:
 
     def get_attribute_hook(self, fullname: str) -> AttributeHook | None:
         """Properties of tensors."""
-        hook = self._attributes.get(fullname)
-        if hook is not None or not fullname.startswith("torch."):
-            return hook
-        op = canonical(fullname)
-        return self._guard(partial(self.operations.attribute, op)) if op.startswith("Tensor.") and known(op) else None
+        return self._attributes.get(fullname)
 
     def _own(self, fullname: str) -> FunctionHook | None:
         """What the project defines; looked up anew each time, since the daemon sees definitions come and go."""

@@ -38,7 +38,6 @@ class Workbench:
         self.watcher = compat.Watcher(self.boundaries, self.boundaries.begin, batch)
         self.grad_mode = GradMode()
         self.scopes = Scopes()
-        self.api: Any = None  # of the hook that was called last
         self.failures = 0  # how often ``fail`` was called
         self._importing: MypyFile | None = None  # the module last found to import SPMD types
         self._its_imports: object = None
@@ -47,6 +46,11 @@ class Workbench:
         self._uses_spmd = False
 
     # ---- where a hook runs
+
+    @property
+    def api(self) -> Any:
+        """The checker of the module that is being checked."""
+        return compat.current_checker()
 
     def uses_spmd(self, api: Any) -> bool:
         """Whether the module being checked imports SPMD types; elsewhere constants are not inferred."""

@@ -128,6 +128,8 @@ class GradMode:
             self._tree, self._defs = tree, tree.defs
             mentions = _mentions(tree.path)
             self._ranges = _ranges(tree, mentions) if mentions else []
+        if not self._ranges:  # as in most modules
+            return True
         mode, width = True, 1 << 60
         for start, end, value in self._ranges:
             if start <= line <= end and end - start <= width:

@@ -38,6 +38,7 @@ class Inference:
     def __init__(self, meanings: Meanings) -> None:
         self._meanings = meanings
         self._concerned: dict[str, bool] = {}
+        self._with_layouts: set[str] = set()
 
     def method(self, fullname: str) -> bool:
         """Whether the method ``fullname`` is concerned."""
@@ -53,6 +54,10 @@ class Inference:
             self._concerned[fullname] = found
         return found
 
+    def with_layouts(self, fullname: str) -> bool:
+        """Whether a function that is concerned speaks of layouts, so that every place of a call matters."""
+        return fullname in self._with_layouts or fullname.endswith(_METHODS)
+
     def settled(self, fullname: str) -> bool:
         """Whether what is said of ``fullname`` will not change when mypy has inferred more."""
         return fullname in self._concerned
@@ -67,12 +72,25 @@ class Inference:
             return False  # as most are
         if function is None:
             return None if isinstance(node, Decorator) else False
-        if isinstance(function, Overloaded) and mentions_layout(function):
+        if not isinstance(function, FunctionLike):
+            return False
+        generic = [item for item in function.items if item.variables]
+        if (isinstance(function, Overloaded) and mentions_layout(function)) or any(map(_gives_layout, generic)):
+            self._with_layouts.add(fullname)
             return True
-        return isinstance(function, FunctionLike) and any(
-            item.variables and (isinstance(get_proper_type(item.ret_type), TypeVarType) or _gives_layout(item))
-            for item in function.items
-        )
+        return any(isinstance(get_proper_type(item.ret_type), TypeVarType) for item in generic)
+
+    @staticmethod
+    def needed() -> bool:
+        """Whether :meth:`without_context` may do anything for a call in the place that is being checked.
+
+        It does so for a function that does not speak of layouts only where a class with type arguments is declared.
+        """
+        checker = compat.current_checker()
+        if checker is None:
+            return True
+        declared = compat.expected_type(checker)
+        return declared is not None and (type(declared) is not Instance or bool(declared.args))
 
     @staticmethod
     def without_context(ctx: FunctionSigContext | MethodSigContext) -> FunctionLike:

@@ -6,7 +6,7 @@ the two, and one look tells.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container
 from typing import Any
 
 from mypy.nodes import FuncDef, TypeInfo
@@ -19,7 +19,8 @@ class Kept(dict[str, Any]):
     """A look-up that keeps its answers, so that mypy's next question runs no code of ours.
 
     ``settled`` says whether the answer on a name stays what it is; where ``silent`` holds, it is None, here and in the
-    look-up ``beside``.
+    look-up ``beside``.  ``sometimes`` is a hook, and whether it has anything to do in the place that is being checked:
+    where not, the answer is None, and mypy need not tell it all there is to say of the call.
     """
 
     def __init__(
@@ -28,41 +29,55 @@ class Kept(dict[str, Any]):
         settled: Callable[[str], bool] | None = None,
         silent: Callable[[str], bool] | None = None,
         beside: dict[str, Any] | None = None,
+        sometimes: tuple[Any, Callable[[], bool]] | None = None,
     ) -> None:
         super().__init__()
         self._find, self._settled, self._silent, self._beside = find, settled, silent, beside
+        self._hook: Any = None
+        self._needed: Callable[[], bool] = bool
+        if sometimes is not None:
+            self._hook, self._needed = sometimes
+        self._asked_each_time: set[str] = set()
 
     def __missing__(self, fullname: str) -> Any:
+        if fullname in self._asked_each_time:
+            return self._hook if self._needed() else None
         if self._beside is not None and self._silent is not None and self._silent(fullname):
             self[fullname] = self._beside[fullname] = None
             return None
         found = self._find(fullname)
-        if self._settled is None or self._settled(fullname):
+        if self._settled is not None and not self._settled(fullname):
+            return found
+        if found is None or found is not self._hook:
             self[fullname] = found
+            return found
+        self._asked_each_time.add(fullname)
         return found
 
 
 class Silent:
     """Tells functions, classes and methods of which no hook has anything to say.
 
-    ``modules`` are prefixes and ``functions`` and ``methods`` full names that may have hooks; a method of one of
-    ``names`` may have some in any class.
+    ``modules`` are prefixes and ``functions``, those ``configured`` and ``methods`` full names that may have hooks; a
+    method of one of ``names`` may have some in any class.
     """
 
     def __init__(
         self,
         meanings: Meanings,
         modules: tuple[str, ...],
-        functions: Sequence[Container[str]],
+        functions: Container[str],
+        configured: Container[str],
         methods: Container[str],
         names: Container[str],
     ) -> None:
         self._meanings = meanings
-        self._modules, self._functions, self._methods, self._names = modules, functions, methods, names
+        self._modules, self._methods, self._names = modules, methods, names
+        self._functions, self._configured = functions, configured
 
     def function(self, fullname: str) -> bool:
         """Whether ``fullname`` is such a function or class."""
-        if fullname.startswith(self._modules) or any([fullname in known for known in self._functions]):
+        if fullname in self._functions or fullname.startswith(self._modules) or fullname in self._configured:
             return False
         node = self._meanings.of(fullname)
         return type(node) is TypeInfo or (type(node) is FuncDef and not _is_generic(node))

@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 from mypy.nodes import Expression, MemberExpr, NameExpr
 from mypy.plugin import AttributeContext, MethodContext
 from mypy.typeops import make_simplified_union
-from mypy.types import AnyType, FunctionLike, Instance, NoneType, TupleType, Type, UnionType, get_proper_type
+from mypy.types import AnyType, Instance, NoneType, TupleType, Type, UnionType, get_proper_type
 
 from spmd_mypy import compat
 from spmd_mypy.hooks import branches, untyped
@@ -46,6 +46,9 @@ from spmd_mypy.rules.kinds import Layout
 from spmd_mypy.rules.ops import Operation
 
 PYTHON: Final = ("builtins.", "math.")
+# Attributes of tensors that are tensors, or of which it counts that a tensor is read; shapes and the like have no
+# layout.  A list, so that of the attributes of a project's own classes nothing is asked.
+PROPERTIES: Final = ("T", "H", "mT", "mH", "data", "real", "imag", "grad_fn", "grad_dtype")
 _COMBINATIONS: Final = 16  # more members than this in a call's unions are not told apart
 
 
@@ -71,7 +74,7 @@ class Operations:
         """What was found of a call with that key, or is now."""
         if not key[0] and not self.bench.uses_spmd(ctx.api):
             return ctx.default_return_type
-        key[0] = (op, self.bench.gradients_on(ctx.api, ctx.context))
+        key[0] = op if self.bench.gradients_on(ctx.api, ctx.context) else (op,)
         once = tuple(key)
         known = self.layouts.repeated.get(once)
         return known if known is not None else self._call(op, ctx, once)
@@ -98,11 +101,7 @@ class Operations:
 
     def attribute(self, op: str, ctx: AttributeContext) -> Type:
         """A property such as ``x.T``."""
-        # Some operators are attributes that hold a callable; the call itself comes to ``call``.  Shapes and the like
-        # have no layout.
-        default = get_proper_type(ctx.default_attr_type)
-        plain = isinstance(default, Instance) and not is_tensor(default)
-        if plain or isinstance(default, FunctionLike) or not has_layout(ctx.type):
+        if not has_layout(ctx.type):
             return ctx.default_attr_type
         if ctx.is_lvalue:
             return self._assigned(ctx)

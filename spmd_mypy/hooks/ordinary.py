@@ -21,17 +21,21 @@ _PYTHONS: Final = ("builtins.", "typing.", "collections.", "_collections_abc.")
 def is_ordinary(ctx: AnyCall) -> bool:
     """Whether a call is given texts, numbers and the like alone, as most calls of Python's own functions are."""
     for at, types in enumerate(ctx.arg_types):
-        for i, t in enumerate(types):
+        for t in types:
             if type(t) is not Instance:
                 if type(t) not in _ORDINARY_TYPES:
                     return False
-            elif t.type.fullname not in _ORDINARY and not (_says_what_it_is(ctx.args[at][i]) and _holds_others(t)):
+            elif t.type.fullname not in _ORDINARY and not (_say_what_they_are(ctx.args[at]) and _holds_others(t)):
                 return False
     return True
 
 
+def _say_what_they_are(expressions: list[Expression]) -> bool:
+    """Whether arguments have types of their own: ``sum`` gives a display, and what takes one, the type it asks for."""
+    return all([_says_what_it_is(expression) for expression in expressions])
+
+
 def _says_what_it_is(expression: Expression) -> bool:
-    """Whether the type of an argument is its own: ``sum`` gives a display, and what takes one, the type it asks for."""
     if type(expression) is CallExpr:
         return not expression.args
     return type(expression) is NameExpr or type(expression) is MemberExpr

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from mypy.binder import ConditionalTypeBinder
 from mypy.checker import TypeChecker
+from mypy.checker_state import checker_state
 from mypy.checkexpr import ExpressionChecker
 from mypy.errors import ErrorInfo, Errors, ErrorWatcher
 from mypy.options import Options
@@ -36,6 +37,11 @@ PRIVATE = [
 @pytest.mark.parametrize(("owner", "name", "lost"), PRIVATE, ids=lambda value: getattr(value, "__name__", value))
 def test_a_private_part_is_there(owner: type, name: str, lost: str) -> None:
     assert hasattr(owner, name), f"mypy {version('mypy')} has no {owner.__name__}.{name}: the plugin loses {lost}"
+
+
+def test_mypy_says_which_checker_is_at_work() -> None:
+    """That it is the right one shows in ``test_lookups.py``."""
+    assert hasattr(checker_state, "type_checker"), f"mypy {version('mypy')} keeps no checker: messages stay mypy's own"
 
 
 def test_the_stack_of_error_watchers_takes_a_filter() -> None:
@@ -66,13 +72,13 @@ def f(p: Tensor[V[DP], P[TP]], r: Tensor[R[TP]]) -> Tensor[R[TP]]:
 
 # mypy as a program, without the private parts: those that are attributes of its classes, and the filters of errors.
 DELETED = f"""
-import mypy.__main__, mypy.build, mypy.errors
+import mypy.__main__, mypy.build, mypy.checker_state, mypy.errors
 from importlib import import_module
 for module, owner, name in {[(owner.__module__, owner.__qualname__, name) for owner, name, _ in PRIVATE]}:
     for class_ in getattr(import_module(module), owner).__mro__:
         if name in vars(class_):
             delattr(class_, name)
-del mypy.errors.ErrorWatcher
+del mypy.errors.ErrorWatcher, mypy.checker_state.checker_state
 mypy.__main__.console_entry()
 """
 

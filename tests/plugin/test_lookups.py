@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import ast
+import re
 from pathlib import Path
 
+import torch
+
+from spmd_mypy.hooks.operations import PROPERTIES
+from spmd_mypy.rules import ops
 from tests.mypy_runner import Project, configuration
 
 HERE = Path(__file__).parent
 
-# A plugin that takes both ways for every name, and keeps what it was asked.
+# A plugin that takes both ways for every name, and keeps what it was asked; and for calls of generic functions, whether
+# the hook was thought needed where it took the declared type away.
 PROBE = """
 from pathlib import Path
 
+from spmd_mypy import compat
 from spmd_mypy.dispatch import Dispatch
+from spmd_mypy.hooks.inference import Inference
 from spmd_mypy.hooks.lookups import Silent
 from spmd_mypy.plugin import plugin
 
@@ -42,6 +51,31 @@ def both(quick, *questions):
     return answer
 
 
+def question():
+    # The hook on generic functions is called where it is not needed, too.
+    expected.append(needed())
+    with forgotten.open("a") as file:
+        print("asked", expected[-1], file=file)
+    return True
+
+
+def forgets(api):
+    with forgotten.open("a") as file:
+        print("taken away", expected[-1], file=file)
+
+
+def without_context(ctx):
+    try:
+        return inferred(ctx)
+    finally:
+        expected.append("not asked")  # the next hook may be the first of its name
+
+
+forgotten = Path(__file__).with_suffix(".forgotten")
+expected = ["not asked"]
+needed, inferred = Inference.needed, Inference.without_context
+Inference.needed, Inference.without_context = staticmethod(question), staticmethod(without_context)
+forget, compat.forget_expected_type = compat.forget_expected_type, lambda api: (forgets(api), forget(api))
 Dispatch.lookups = remember
 Silent.function = both(Silent.function, "get_function_hook", "get_function_signature_hook")
 Silent.method = both(Silent.method, "get_method_hook", "get_method_signature_hook")
@@ -86,6 +120,8 @@ def use(x: Tensor[V[TP]]) -> None:
     box = Box()
     box(box.keep(same(x)))
     box.size(same(2))
+    plain: torch.Tensor = same(x)
+    again: torch.Tensor = same(x)
 """
 
 
@@ -107,3 +143,26 @@ def test_the_quick_look_agrees_with_the_long_way(tmp_path: Path) -> None:
         "kinds.half", "kinds.Box", "kinds.Box.size",
     }  # fmt: skip
     assert not {"kinds.own", "kinds.same", "kinds.Box.keep", "kinds.Box.forward", "kinds.Box.__call__"} & names
+    forgotten = set(probe.with_suffix(".forgotten").read_text().splitlines())
+    assert {"asked True", "asked False", "taken away True"} <= forgotten
+    assert "taken away False" not in forgotten
+
+
+def test_the_table_of_properties_has_every_attribute_that_is_a_tensor() -> None:
+    package = Path(torch.__file__).parent
+    names: set[str] = set()
+    for path, cls in (("_C/__init__.pyi", "TensorBase"), ("_tensor.py", "Tensor"), ("nn/parameter.py", "Parameter")):
+        tree = ast.parse((package / path).read_text())
+        body = next(node.body for node in tree.body if isinstance(node, ast.ClassDef) and node.name == cls)
+        for node in body:
+            if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+                name, of = node.target.id, ast.unparse(node.annotation)
+            elif isinstance(node, ast.FunctionDef) and any(ast.unparse(d) == "property" for d in node.decorator_list):
+                name, of = node.name, ast.unparse(node.returns) if node.returns else ""
+            else:
+                continue
+            if re.search(r"\bTensor\b", of):
+                names.add(name)
+    assert {"T", "mT", "data", "real"} < names
+    known = {name for name in names if ops.known(f"Tensor.{name}")}
+    assert known - {"grad"} <= set(PROPERTIES)  # .grad has a hook of its own
