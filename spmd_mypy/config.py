@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from spmd_mypy.fullnames import AXES
 
@@ -29,8 +29,7 @@ class ConfigError(Exception):
     """A wrong configuration; the message names file and key and says what is expected."""
 
 
-@dataclass(frozen=True, slots=True)
-class Axis:
+class Axis(NamedTuple):
     """A mesh axis: its class's full name, and its own name (the class name in lower case)."""
 
     fullname: str
@@ -61,7 +60,7 @@ class Axis:
         return self.fullname == f"{AXES}.{self.cls}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Config:
     """The whole configuration, checked.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import replace
 from typing import Final
 
 from spmd_mypy.layout import show_slot
@@ -162,8 +161,8 @@ _ONLY_IN_PLACE: Final = frozenset({"copy_", "fill_", "normal_", "resize_as_"})
 def _apart(call: Call) -> Call | None:
     """The call that gives a new tensor where ``call`` writes to its own; None where torch has none."""
     if call.options.get("inplace") is True:
-        given = tuple(replace(one, value=False) if one.param == "inplace" else one for one in call.arguments)
-        return replace(call, arguments=given, options={**call.options, "inplace": False})
+        given = tuple(one._replace(value=False) if one.param == "inplace" else one for one in call.arguments)
+        return call._replace(arguments=given, options={**call.options, "inplace": False})
     owner, _, name = call.op.rpartition(".")
     if name in _ONLY_IN_PLACE:
         return None
@@ -173,7 +172,7 @@ def _apart(call: Call) -> Call | None:
         new = call.op.removesuffix("_")
     else:
         return None
-    return replace(call, op=new) if find(new) is not None else None
+    return call._replace(op=new) if find(new) is not None else None
 
 
 def _call_text(call: Call, texts: Sequence[str]) -> str:

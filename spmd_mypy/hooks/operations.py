@@ -192,7 +192,7 @@ class Operations:
             arguments = tuple(Argument(o.param, layout, o.value) for o, layout in zip(members, layouts, strict=True))
             call = Call(site.op, arguments, site.options, grad)
             verdict = self._ask(site)(call)
-            verdict = replace(verdict, results=tuple(self.layouts.intern(layout) for layout in verdict.results))
+            verdict = verdict._replace(results=tuple(self.layouts.intern(layout) for layout in verdict.results))
             judged = self._judged[key] = Judged(call, verdict)
         return judged
 
@@ -207,8 +207,8 @@ class Operations:
         ]
         if not any(found):
             return judged
-        arguments = [replace(a, value=0) if zero else a for a, zero in zip(judged.call.arguments, found, strict=True)]
-        call = replace(judged.call, arguments=tuple(arguments))
+        arguments = [a._replace(value=0) if zero else a for a, zero in zip(judged.call.arguments, found, strict=True)]
+        call = judged.call._replace(arguments=tuple(arguments))
         return Judged(call, self._ask(site)(call))
 
     def _ask(self, site: Site) -> Callable[[Call], Verdict]:
@@ -289,7 +289,7 @@ class Operations:
         for axis, (was, new) in enumerate(zip(old or (), layout, strict=False)):
             if not fits(was, without_gradient(new)):
                 site.operands[0] = replace(site.operands[0], expression=base)
-                site.arguments = (replace(site.arguments[0], layout=old), *site.arguments[1:])
+                site.arguments = (site.arguments[0]._replace(layout=old), *site.arguments[1:])
                 self._fail(site, site.operands, Violation("inplace", axis, (0,), new))
 
     def _partly_written(self, site: Site, base: Expression, layout: Layout) -> Layout:

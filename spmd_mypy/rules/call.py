@@ -7,7 +7,8 @@ The plugin builds calls from mypy's syntax tree, the tests from drawn tensors.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final, NamedTuple, TypeAlias
 
 from spmd_mypy.rules.kinds import AxisType, Layout
@@ -45,8 +46,7 @@ OptionValue: TypeAlias = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Argument:
+class Argument(NamedTuple):
     """One tensor or number among a call's arguments; lists of tensors are given leaf by leaf.
 
     ``param`` is the formal parameter's name in torch's stubs (``"self"``,
@@ -60,8 +60,10 @@ class Argument:
     value: OptionValue = UNKNOWN
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+_NO_OPTIONS: Final[Mapping[str, OptionValue]] = MappingProxyType({})
+
+
+class Call(NamedTuple):
     """A call of an operation.
 
     ``op`` is the name users know: ``"torch.add"``, ``"Tensor.add_"``, ``"Tensor.__radd__"``,
@@ -72,7 +74,7 @@ class Call:
 
     op: str
     arguments: tuple[Argument, ...]
-    options: Mapping[str, OptionValue] = field(default_factory=dict)
+    options: Mapping[str, OptionValue] = _NO_OPTIONS
     grad: bool = True
 
 
@@ -89,8 +91,7 @@ class Violation(NamedTuple):
     written: AxisType | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(NamedTuple):
     """What the rules say of a call.
 
     ``results`` has one layout for all tensors that come out, or one per output where they differ (a call that gives

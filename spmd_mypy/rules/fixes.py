@@ -8,7 +8,6 @@ silently make another tensor of the rest.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Final, NamedTuple, TypeAlias
 
 from spmd_mypy.rules.call import Argument, Call, Verdict, Violation
@@ -69,8 +68,8 @@ def _retyped(call: Call, at: tuple[int, ...], axis: int, kind: AxisType) -> Call
     for index in at:
         layout = arguments[index].layout
         assert layout is not None
-        arguments[index] = replace(arguments[index], layout=(*layout[:axis], kind, *layout[axis + 1 :]))
-    return replace(call, arguments=tuple(arguments))
+        arguments[index] = arguments[index]._replace(layout=(*layout[:axis], kind, *layout[axis + 1 :]))
+    return call._replace(arguments=tuple(arguments))
 
 
 def _accepted(verdict: Verdict, axis: int) -> bool:
@@ -87,7 +86,7 @@ def _keeps_the_rest(call: Call, fixed: Verdict, at: tuple[int, ...], axis: int, 
     rest = tuple(argument for index, argument in enumerate(call.arguments) if index not in at)
     if all(_slot(argument, axis) is None for argument in rest):
         return True
-    alone = ask(replace(call, arguments=rest))
+    alone = ask(call._replace(arguments=rest))
     if not _accepted(alone, axis) or alone.mutations != fixed.mutations and not alone.mutations:
         return True
     mine, theirs = _letters(fixed, axis), _letters(alone, axis)
@@ -117,13 +116,13 @@ def addend(call: Call, at: int, axis: int, ask: Judge = judge) -> bool:
     kinds = [kind for index, one in enumerate(call.arguments) if index != at and (kind := _slot(one, axis)) is not None]
     if not any(kind.letter == "V" for kind in kinds):
         return False
-    summand = replace(call.arguments[at], layout=_put(call.arguments[at].layout, axis, P))
+    summand = call.arguments[at]._replace(layout=_put(call.arguments[at].layout, axis, P))
     others = tuple(
-        argument if _slot(argument, axis) is None else replace(argument, layout=_put(argument.layout, axis, R))
+        argument if _slot(argument, axis) is None else argument._replace(layout=_put(argument.layout, axis, R))
         for argument in call.arguments
     )
-    alone = ask(replace(call, arguments=(summand,)))
-    beside = ask(replace(call, arguments=(*others[:at], summand, *others[at + 1 :])))
+    alone = ask(call._replace(arguments=(summand,)))
+    beside = ask(call._replace(arguments=(*others[:at], summand, *others[at + 1 :])))
     return _accepted(alone, axis) and not _accepted(beside, axis)
 
 

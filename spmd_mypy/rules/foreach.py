@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Final, TypeAlias
 
 from spmd_mypy.rules.axis import Clash, evaluate
@@ -30,7 +29,7 @@ def elements(call: Call) -> list[Element]:
     result = []
     for index in range(lengths.pop()):
         where = tuple(sorted(found[index] if len(found) > 1 else found[0] for found in places.values()))
-        result.append((replace(call, arguments=tuple(call.arguments[at] for at in where)), where))
+        result.append((call._replace(arguments=tuple(call.arguments[at] for at in where)), where))
     return result
 
 
