@@ -112,7 +112,13 @@ def run_both(folder: Path, target: str, first: bool, core: int) -> dict[bool, Co
         runs[plugin] = start_mypy(folder, plugin, target)
         if hasattr(os, "sched_setaffinity"):  # elsewhere they run side by side
             os.sched_setaffinity(runs[plugin].process.pid, {core})
-    return {plugin: run.cost() for plugin, run in runs.items()}
+    try:
+        return {plugin: run.cost() for plugin, run in runs.items()}
+    finally:
+        for run in runs.values():
+            if run.process.returncode is None:  # the other one failed
+                run.process.kill()
+                run.process.wait()
 
 
 def cache_of(folder: Path, plugin: bool) -> Path:
@@ -179,20 +185,22 @@ def situations(folder: Path, target: str, plan: Plan) -> Figures:
                 figures.add(f"memory, {situation}", plugin, cost.memory)
 
     for turn in range(plan.rounds):
-        order = (turn % 2 == 0, turn % 2 == 1)
-        for plugin in order:
+        first = turn % 2 == 0
+        for plugin in (first, not first):
             shutil.rmtree(cache_of(folder, plugin), ignore_errors=True)
-        both("cold", order[0], memory=True)
-        for again in range(0 if plan.cold else 2):
+        both("cold", first, memory=True)
+        print(".", end="", flush=True)
+        if plan.cold:
+            continue
+        for starts in (first, not first):
             stamp += 1
             touch_all(folder / target, stamp)
-            both("stale", order[again], memory=True)
-            both("warm", order[again], memory=False)
+            both("stale", starts, memory=True)
+            both("warm", starts, memory=False)
         stamp += 1
         touch_all(folder / target, stamp)
-        for plugin in () if plan.cold else order:
+        for plugin in (first, not first):
             figures.add("parallel", plugin, run_mypy(folder, plugin, target, "-n", "2").seconds)
-        print(".", end="", flush=True)
     return figures
 
 

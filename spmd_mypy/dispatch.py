@@ -116,12 +116,7 @@ class Dispatch:
             "builtins.str.format": self._guard_operation("builtins.format"),  # f-strings, too
         }
         self._methods.update(self._guarded(self.modules.methods()))
-        self._attributes: dict[str, AttributeHook] = {
-            f"{base}.grad": self._guard(self.gradients.grad) for base in (TENSOR, TENSOR_BASE)
-        }
-        for name in PROPERTIES:
-            hook = self._guard(partial(self.operations.attribute, f"Tensor.{name}"))
-            self._attributes.update({f"{base}.{name}": hook for base in (TENSOR, TENSOR_BASE)})
+        self._attributes: dict[str, AttributeHook] = self._tensor_attributes()
         self._attributes.update(self._guarded(self.modules.attributes()))
         self._attributes.update(self._guarded(fields.attributes()))
         self._methods.update(self._guarded(self.over_time.methods()))
@@ -152,6 +147,11 @@ class Dispatch:
         table.update(self._guarded(self.over_time.functions()))
         return table
 
+    def _tensor_attributes(self) -> dict[str, AttributeHook]:
+        hooks: dict[str, AttributeHook] = {"grad": self.gradients.grad}
+        hooks.update({name: partial(self.operations.attribute, f"Tensor.{name}") for name in PROPERTIES})
+        return {f"{base}.{name}": self._guard(hook) for name, hook in hooks.items() for base in (TENSOR, TENSOR_BASE)}
+
     def _named_types(self) -> dict[str, Callable[[AnalyzeTypeContext], Type]]:
         table: dict[str, Callable[[AnalyzeTypeContext], Type]] = {
             alias: self.strict.annotation(partial(self.annotations.tensor, class_name))
@@ -165,22 +165,24 @@ class Dispatch:
 
     # ---- safety
 
+    def _prepare(self, ctx: Any) -> None:
+        """Put the watcher in place if it is not, and mark what the module has for other configurations."""
+        watcher = self.bench.watcher
+        if not watcher.stays and not watcher.watching:
+            watcher.watch(compat.errors_of(ctx.api))
+        if self.flags:
+            self.flags.mark(compat.tree_of(ctx.api))
+
     def _guard(self, hook: Callable[[Any], Type], unless: Callable[[Any], bool] | None = None) -> Callable[[Any], Type]:
         """``hook`` that never raises: whatever the syntax tree holds, mypy finishes; and the watcher is in place.
 
         Calls of functions and methods of which ``unless`` holds are left as mypy sees them.
         """
 
-        watcher, flags = self.bench.watcher, self.flags if self.flags else None
-
-        def prepare(ctx: Any) -> None:
-            if not watcher.watching:
-                watcher.watch(compat.errors_of(ctx.api))
-            if flags is not None:
-                flags.mark(compat.current_file(ctx.api))
+        watcher, flagged, prepare = self.bench.watcher, bool(self.flags), self._prepare
 
         def guarded(ctx: Any) -> Type:
-            if flags is not None or not watcher.stays:
+            if flagged or not watcher.stays:
                 prepare(ctx)
             try:
                 return ctx.default_return_type if unless is not None and unless(ctx) else hook(ctx)
@@ -275,13 +277,11 @@ class Dispatch:
         return self._types.get(fullname)
 
     def _annotation(self, hook: Callable[[AnalyzeTypeContext], Type]) -> Callable[[AnalyzeTypeContext], Type]:
-        watcher, flags = self.bench.watcher, self.flags if self.flags else None
+        watcher, flagged, prepare = self.bench.watcher, bool(self.flags), self._prepare
 
         def analyze(ctx: AnalyzeTypeContext) -> Type:
-            if not watcher.stays and not watcher.watching:
-                watcher.watch(compat.errors_of(ctx.api))
-            if flags is not None:
-                flags.mark(compat.tree_of(ctx.api))
+            if flagged or not watcher.stays:
+                prepare(ctx)
             return hook(ctx)
 
         return analyze

@@ -347,7 +347,6 @@ def show_slot(kind: AxisType, axis: str) -> str:
     return f"S[{axis}, {kind.dim}]" if kind.dim is not None else f"{kind.letter}[{axis}]"
 
 
-_OF_ITEMS: Final = (UnionType, TupleType)
 _DEPTH: Final = 4  # aliases such as nested sequences are recursive types
 
 
@@ -388,7 +387,7 @@ def has_layout(t: Type, depth: int = _DEPTH) -> bool:
         if t.type.fullname in GENERIC_TENSORS:
             return not isinstance(get_proper_type(t.args[0]), AnyType)
         return t.type.fullname in CONTAINERS and depth > 0 and has_layout(t.args[-1], depth - 1)
-    if depth > 0 and isinstance(t, _OF_ITEMS):
+    if depth > 0 and isinstance(t, UnionType | TupleType):
         return any(has_layout(item, depth - 1) for item in t.items)
     return False
 

@@ -48,10 +48,10 @@ class Kept(dict[str, Any]):
         found = self._find(fullname)
         if self._settled is not None and not self._settled(fullname):
             return found
-        if found is None or found is not self._hook:
+        if found is not None and found is self._hook:
+            self._asked_each_time.add(fullname)
+        else:
             self[fullname] = found
-            return found
-        self._asked_each_time.add(fullname)
         return found
 
 

@@ -25,17 +25,15 @@ def is_ordinary(ctx: AnyCall) -> bool:
             if type(t) is not Instance:
                 if type(t) not in _ORDINARY_TYPES:
                     return False
-            elif t.type.fullname not in _ORDINARY and not (_say_what_they_are(ctx.args[at]) and _holds_others(t)):
+            elif t.type.fullname not in _ORDINARY and not (
+                all(map(_says_what_it_is, ctx.args[at])) and _holds_others(t)
+            ):
                 return False
     return True
 
 
-def _say_what_they_are(expressions: list[Expression]) -> bool:
-    """Whether arguments have types of their own: ``sum`` gives a display, and what takes one, the type it asks for."""
-    return all([_says_what_it_is(expression) for expression in expressions])
-
-
 def _says_what_it_is(expression: Expression) -> bool:
+    """Whether the type of an argument is its own: ``sum`` gives a display, and what takes one, the type it asks for."""
     if type(expression) is CallExpr:
         return not expression.args
     return type(expression) is NameExpr or type(expression) is MemberExpr

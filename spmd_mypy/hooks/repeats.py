@@ -32,7 +32,6 @@ from spmd_mypy.layout import Layouts
 from spmd_mypy.rules.call import UNKNOWN
 
 _LITERALS: Final = frozenset({IntExpr, FloatExpr, StrExpr})
-_VARIABLES: Final = (NameExpr, MemberExpr)
 _VALUES: Final = NUMBERS | PLAIN
 # Stands in keys for a tensor of unknown layout; a known layout stands there as its object's identity.
 _UNKNOWN: Final = 0
@@ -152,7 +151,7 @@ def _value(op: str, ctx: AnyCall, t: Instance, expression: Any) -> object:
     if type(expression) is TempNode:  # mypy's placeholder for the left side of 2 * x
         left: Any = getattr(ctx.context, "left", None)
         return (shown, left.value) if type(left) in _LITERALS and op.startswith("Tensor.__r") else None
-    if shown == "builtins.int" and isinstance(expression, _VARIABLES):
+    if shown == "builtins.int" and isinstance(expression, NameExpr | MemberExpr):
         last = t.last_known_value
         return (shown, UNKNOWN if last is None else last.value)
     return (shown, option(ctx.api, expression))

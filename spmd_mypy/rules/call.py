@@ -34,7 +34,7 @@ class _Untyped:
 UNTYPED: Final = _Untyped()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)  # no tuple: an option may be one
 class Name:
     """An option that names something by its full dotted name: ``torch.int64``, ``torch.distributed.ReduceOp.MAX``."""
 
