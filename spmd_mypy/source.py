@@ -17,15 +17,21 @@ _PIECE: Final = lazily(r"'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\"|#.*|.", re.DOTAL
 
 
 _shadows: dict[str, str] = {}  # by absolute path
+_read_once: list[bool] = [False]
 
 
-def use_shadows(files: Sequence[Sequence[str]]) -> None:
-    """Read these files (path, instead) as mypy does under ``--shadow-file``: editors check what is not saved so."""
+def begin(shadows: Sequence[Sequence[str]], batch: bool) -> None:
+    """Read ``shadows`` (path, instead) as mypy does under ``--shadow-file``: editors check what is not saved so.
+
+    In a ``batch`` run files are read once, as mypy reads them; the daemon sees them change.
+    """
+    _read.cache_clear()
     _shadows.clear()
-    _shadows.update({os.path.abspath(path): instead for path, instead in files})
+    _shadows.update({os.path.abspath(path): instead for path, instead in shadows})
+    _read_once[0] = batch
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=64)  # mypy looks at a module twice, and at others between
 def _read(path: str, stamp: float) -> str:
     with open(path, "rb", buffering=0) as file:
         text = file.read().decode("utf-8")
@@ -42,7 +48,7 @@ def text_of(path: str) -> str | None:
     if _shadows:
         path = _shadows.get(os.path.abspath(path), path)
     try:
-        return _read(path, os.stat(path).st_mtime)
+        return _read(path, 0.0 if _read_once[0] else os.stat(path).st_mtime)
     except (OSError, UnicodeDecodeError):
         return None
 

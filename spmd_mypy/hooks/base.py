@@ -9,7 +9,7 @@ from mypy.errorcodes import ErrorCode
 from mypy.nodes import Context, Expression, Import, ImportAll, ImportFrom, MypyFile
 from mypy.options import Options
 
-from spmd_mypy import codes, compat
+from spmd_mypy import codes, compat, source
 from spmd_mypy.config import Config
 from spmd_mypy.fullnames import RUNTIME
 from spmd_mypy.hooks import assignments, branches, overloads
@@ -20,7 +20,6 @@ from spmd_mypy.hooks.scopes import Scopes
 from spmd_mypy.hooks.signatures import AUTOGRAD_METHODS, is_function
 from spmd_mypy.layout import Layouts, Lookup
 from spmd_mypy.rules.kinds import AxisType
-from spmd_mypy.source import slice_of, use_shadows
 
 _BY_SHORT: Final = {code.code.removeprefix("spmd-"): code for code in codes.ALL}
 
@@ -32,11 +31,11 @@ class Workbench:
         self.config = config
         self.options = options
         self.layouts = Layouts(config, lookup)
-        use_shadows(options.shadow_file or [])
         self.boundaries = Boundaries(options, self.without_autograd, [axis.cls for axis in config.axes], self)
         batch = not options.fine_grained_incremental
+        source.begin(options.shadow_file or [], batch)
         self.watcher = compat.Watcher(self.boundaries, self.boundaries.begin, batch)
-        self.grad_mode = GradMode()
+        self.gradients_on = GradMode().enabled
         self.scopes = Scopes()
         self.failures = 0  # how often ``fail`` was called
         self._importing: MypyFile | None = None  # the module last found to import SPMD types
@@ -69,10 +68,6 @@ class Workbench:
             self._importing, self._its_imports = tree, tree.imports
             return True
         return False
-
-    def gradients_on(self, api: Any, context: Context) -> bool:
-        """Whether gradients flow where ``context`` stands."""
-        return self.grad_mode.enabled(getattr(api, "tree", None), context.line)
 
     def without_autograd(self, error: Any) -> bool:
         """Whether a mypy error stands in a method that autograd runs outside its graph."""
@@ -126,7 +121,7 @@ class Workbench:
             return fallback
         path = getattr(api, "path", "")
         e = expression
-        return slice_of(path, e.line, e.column, e.end_line, e.end_column) or fallback
+        return source.slice_of(path, e.line, e.column, e.end_line, e.end_column) or fallback
 
     def axis(self, index: int) -> str:
         """The class name of an axis, for messages."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Any, Final
 
 from mypy.nodes import (
     Block,
     CallExpr,
     ClassDef,
+    Context,
     Decorator,
     Expression,
     FuncDef,
@@ -120,8 +121,9 @@ class GradMode:
         self._defs: object = None  # the daemon puts an edited file's definitions into the old tree
         self._ranges: list[tuple[int, int, bool]] = []
 
-    def enabled(self, tree: MypyFile | None, line: int) -> bool:
-        """Whether gradients are on at ``line``: what the innermost block around it says."""
+    def enabled(self, api: Any, context: Context) -> bool:
+        """Whether gradients are on where ``context`` stands: what the innermost block around it says."""
+        tree: MypyFile | None = getattr(api, "tree", None)
         if tree is None:
             return True
         if tree is not self._tree or tree.defs is not self._defs:
@@ -130,7 +132,7 @@ class GradMode:
             self._ranges = _ranges(tree, mentions) if mentions else []
         if not self._ranges:  # as in most modules
             return True
-        mode, width = True, 1 << 60
+        mode, width, line = True, 1 << 60, context.line
         for start, end, value in self._ranges:
             if start <= line <= end and end - start <= width:
                 mode, width = value, end - start

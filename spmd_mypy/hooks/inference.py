@@ -15,7 +15,17 @@ from typing import Final, TypeAlias
 
 from mypy.nodes import Decorator, FuncDef, OverloadedFuncDef
 from mypy.plugin import FunctionSigContext, MethodSigContext
-from mypy.types import AnyType, CallableType, FunctionLike, Instance, Overloaded, Type, TypeVarType, get_proper_type
+from mypy.types import (
+    AnyType,
+    CallableType,
+    FunctionLike,
+    Instance,
+    Overloaded,
+    Type,
+    TypeOfAny,
+    TypeVarType,
+    get_proper_type,
+)
 
 from spmd_mypy import compat
 from spmd_mypy.fullnames import GENERIC_TENSORS, MODULE
@@ -30,6 +40,9 @@ FunctionSigHook: TypeAlias = Callable[[FunctionSigContext], FunctionLike]
 _FREQUENT: Final = frozenset({"dataclasses.field"})
 _METHODS: Final = (".__new__", ".__call__")
 _FUNCTIONS: Final = (FuncDef, OverloadedFuncDef, Decorator)
+
+
+_ANYTHING: Final = AnyType(TypeOfAny.special_form)
 
 
 class Inference:
@@ -78,7 +91,8 @@ class Inference:
         if (isinstance(function, Overloaded) and mentions_layout(function)) or any(map(_gives_layout, generic)):
             self._with_layouts.add(fullname)
             return True
-        return any(isinstance(get_proper_type(item.ret_type), TypeVarType) for item in generic)
+        given = [get_proper_type(item.ret_type) for item in generic]
+        return any(isinstance(t, TypeVarType) and not t.id.is_self() for t in given)  # the receiver says what Self is
 
     @staticmethod
     def needed() -> bool:
@@ -86,10 +100,7 @@ class Inference:
 
         It does so for a function that does not speak of layouts only where a class with type arguments is declared.
         """
-        checker = compat.current_checker()
-        if checker is None:
-            return True
-        declared = compat.expected_type(checker)
+        declared = compat.expected_type_here(unknown=_ANYTHING)
         return declared is not None and (type(declared) is not Instance or bool(declared.args))
 
     @staticmethod

@@ -59,8 +59,9 @@ class Modules:
         """The attribute ``Module.__call__``: ``forward`` where it speaks of layouts."""
         if ctx.is_lvalue or isinstance(ctx.context, SYMBOL_FUNCBASE_TYPES + (Decorator,)):
             return ctx.default_attr_type
-        known = self._bound.get(ctx.type.type) if isinstance(ctx.type, Instance) else None
-        if known is not None and _written_once(ctx.type) is known[0] and known[0].type is known[1]:
+        t = ctx.type
+        known = self._bound.get(t.type) if type(t) is Instance else None
+        if known is not None and self._still(known, t):
             return known[2]
         receiver = module_of(ctx.type)
         if receiver is None or receiver.type.fullname == MODULE:
@@ -70,6 +71,12 @@ class Modules:
             return compat.member_type(ctx.api, inner, "__call__", ctx.context) or ctx.default_attr_type
         forward = self._forward(ctx.api, receiver, ctx.context)
         return ctx.default_attr_type if forward is None else forward
+
+    def _still(self, known: tuple[FuncDef, Type, Type], t: Type) -> bool:
+        """Whether ``forward`` of ``t`` is what it was, as it is outside the daemon where no instance has its own."""
+        if self.bench.watcher.stays:
+            return isinstance(t, Instance) and not t.args and t.extra_attrs is None
+        return _written_once(t) is known[0] and known[0].type is known[1]
 
     def _forward(self, api: Any, receiver: Instance, context: Context) -> Type | None:
         """The bound ``forward`` of ``receiver``; None where it has none of ours."""

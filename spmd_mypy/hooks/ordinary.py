@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Sequence
+from typing import Any, Final
 
-from mypy.nodes import CallExpr, Expression, MemberExpr, NameExpr
-from mypy.types import CallableType, Instance, NoneType, Type
+from mypy.nodes import CallExpr, Expression, GeneratorExpr, MemberExpr, NameExpr
+from mypy.types import CallableType, Instance, NoneType, Type, UnionType
 
+from spmd_mypy import compat
 from spmd_mypy.hooks.arguments import AnyCall
 from spmd_mypy.layout import is_tensor
 
 # Arguments of which Python's own functions make nothing of ours, by class.
-_ORDINARY: Final = frozenset(f"builtins.{name}" for name in ("str", "int", "float", "bool", "complex", "bytes")) | {
+ORDINARY: Final = frozenset(f"builtins.{name}" for name in ("str", "int", "float", "bool", "complex", "bytes")) | {
     "pathlib.Path"
 }
 _ORDINARY_TYPES: Final = (NoneType, CallableType)
@@ -25,11 +27,20 @@ def is_ordinary(ctx: AnyCall) -> bool:
             if type(t) is not Instance:
                 if type(t) not in _ORDINARY_TYPES:
                     return False
-            elif t.type.fullname not in _ORDINARY and not (
-                all(map(_says_what_it_is, ctx.args[at])) and _holds_others(t)
-            ):
+            elif t.type.fullname not in ORDINARY and not _is_other(ctx.api, t, ctx.args[at]):
                 return False
     return True
+
+
+def _is_other(api: Any, t: Instance, expressions: Sequence[Expression]) -> bool:
+    """Whether an argument is a container of other things than tensors."""
+    if type(expressions[0]) is GeneratorExpr and len(expressions) == 1:
+        return _fits_ordinary(compat.stored_type(api, expressions[0].left_expr))
+    return all(map(_says_what_it_is, expressions)) and _holds_others(t)
+
+
+def _fits_ordinary(t: Type | None) -> bool:
+    return type(t) is NoneType or (type(t) is Instance and t.type.fullname in ORDINARY)
 
 
 def _says_what_it_is(expression: Expression) -> bool:
@@ -50,4 +61,6 @@ def _holds_others(t: Type) -> bool:
 
 def _is_simple(t: Type) -> bool:
     """Whether a type is a class that holds nothing to iterate over, as far as a container of it goes."""
-    return type(t) is Instance and not t.args and (t.type.fullname in _ORDINARY or not is_tensor(t))
+    if type(t) is UnionType:
+        return all(map(_fits_ordinary, t.items))
+    return type(t) is Instance and not t.args and (t.type.fullname in ORDINARY or not is_tensor(t))

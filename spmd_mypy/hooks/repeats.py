@@ -52,12 +52,12 @@ class Repeats:
         parts: list[Any] = [False]
         known = False
         if isinstance(ctx, MethodContext):
-            part = self._mark(ctx.type) or self._receiver(op, ctx)
+            part: object = self._mark(ctx.type) or self._receiver(op, ctx)
             if part is None:
                 return None
             known = type(part) is int and part != _UNKNOWN
             parts.append(part)
-        kinds, expressions, names = ctx.arg_kinds, ctx.args, ctx.callee_arg_names
+        kinds, expressions, names, marks = ctx.arg_kinds, ctx.args, ctx.callee_arg_names, self.layouts.marks
         for at, types in enumerate(ctx.arg_types):
             if not types:  # as for most parameters of torch's functions
                 continue
@@ -65,7 +65,11 @@ class Repeats:
                 kind = kinds[at][i]
                 if kind is ARG_STAR or kind is ARG_STAR2:
                     return None
-                part = self._mark(given) or self._part(op, ctx, given, expressions[at][i])
+                part = None
+                # As in ``_mark``: it is where most of the plugin's time goes.
+                if type(given) is Instance and given.args and given.type.fullname in GENERIC_TENSORS:
+                    part = marks.get(id(given.args[0]))
+                part = part or self._part(op, ctx, given, expressions[at][i])
                 if part is None:
                     return None
                 if type(part) is int and part != _UNKNOWN:

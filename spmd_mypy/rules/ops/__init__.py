@@ -164,15 +164,17 @@ def _operator(name: str) -> _Found | None:
 
 
 @cache
-def find(op: str) -> Operation | None:
-    """The operation of that name, or None where the table has none; ``op`` is named as in ``Call.op``."""
+def _trace(op: str) -> _Found | None:
     module, _, name = op.rpartition(".")
     if module in ("operator", "_operator"):
-        found = _operator(name)
-    elif module == "math":
-        found = _Found("item")
-    else:
-        found = _module(op) or _resolve(op)
+        return _operator(name)
+    return _Found("item") if module == "math" else _module(op) or _resolve(op)
+
+
+@cache
+def find(op: str) -> Operation | None:
+    """The operation of that name, or None where the table has none; ``op`` is named as in ``Call.op``."""
+    found = _trace(op)
     if found is None:
         return None
     return Operation(found.base, read_row(_ROWS[found.base]), found.inplace, found.renamed, found.parameters)
@@ -188,7 +190,7 @@ def custom(name: str, roles: Mapping[str, object]) -> Operation:
 
 def known(op: str) -> bool:
     """Whether the table has a row for that name (it may say that nothing is to be said)."""
-    return find(op) is not None
+    return _trace(op) is not None  # of most that are asked for, no call is ever judged
 
 
 def text(base: str) -> list[str]:
