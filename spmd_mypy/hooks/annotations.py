@@ -75,7 +75,7 @@ class Annotations:
         info = self.layouts.info(class_name)
         if info is None or not info.defn.type_vars:
             return compat.instance_of(ctx, info, []) if info else unknown_type()
-        argument = self._argument(ctx, class_name) if unbound.args else self._bare()
+        argument = self._argument(ctx, class_name) if unbound.args else unknown_type()
         result = Instance(info, [argument], unbound.line, unbound.column)
         result.end_line, result.end_column = unbound.end_line, unbound.end_column
         return result
@@ -83,10 +83,13 @@ class Annotations:
     def _argument(self, ctx: AnalyzeTypeContext, class_name: str) -> Type:
         """The layout argument; annotations repeat, so that what the same names said before is looked up."""
         named = _named(ctx)
-        key = None if named is None else (class_name, *named)
-        known = self.layouts.repeated.get(key) if key is not None else None
-        if known is not None:
-            return known
+        key: tuple[object, ...] | None = None
+        if named is not None:
+            named.append(class_name)
+            key = tuple(named)
+            known = self.layouts.repeated.get(key)
+            if known is not None:
+                return known
         failures = self._failures
         argument = self._layout_argument(ctx, list(ctx.type.args))
         if class_name == PARAMETER:
@@ -104,13 +107,9 @@ class Annotations:
                 self._failures += 1
                 ctx.api.fail(text, ctx.context, code=codes.GRAD)
 
-    @staticmethod
-    def _bare() -> Type:
-        return unknown_type()
-
     def _layout_argument(self, ctx: AnalyzeTypeContext, arguments: list[Type]) -> Type:
         if any(self._is_unpack(a) for a in arguments):
-            return self._bare()
+            return unknown_type()
         analyzed = [self._analyze(ctx, a) for a in arguments]
         if len(analyzed) == 1:
             only = get_proper_type(analyzed[0])
@@ -122,7 +121,7 @@ class Annotations:
         for original, argument in zip(arguments, analyzed, strict=True):
             self._place(ctx, slots, original, argument)
         if all(slot is None for slot in slots):
-            return self._bare()
+            return unknown_type()
         layout = tuple([None if slot is None else axis_type(slot) for slot in slots])
         if all(slot is None or kind is not None for slot, kind in zip(slots, layout, strict=True)):
             return self.layouts.write(layout)

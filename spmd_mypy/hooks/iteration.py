@@ -30,8 +30,6 @@ class Iteration:
 
     def call(self, ctx: FunctionContext) -> Type:
         """The result with the tensors' elements where mypy has Any."""
-        if not any([is_tensor(t) and has_layout(t) for types in ctx.arg_types for t in types]):  # as in most calls
-            return ctx.default_return_type
         given = [
             get_proper_type(t)
             for types, names in zip(ctx.arg_types, ctx.arg_names, strict=True)

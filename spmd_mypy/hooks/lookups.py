@@ -95,7 +95,9 @@ class Silent:
 
     def function(self, fullname: str) -> bool:
         """Whether ``fullname`` is such a function or class."""
-        if self._strict or fullname.startswith(self._modules) or not self._no_hook(fullname):
+        if self._strict or fullname in self._functions or fullname.startswith(self._modules):
+            return False
+        if fullname in self._configured:
             return False
         node = self._meanings.of(fullname)
         return type(node) is TypeInfo or (type(node) is FuncDef and not _is_generic(node))
@@ -108,9 +110,6 @@ class Silent:
             return False
         node = self._meanings.of(fullname)
         return isinstance(node, _METHODS) and not _is_generic(node)
-
-    def _no_hook(self, function: str) -> bool:
-        return function not in self._functions and function not in self._configured
 
     def defined(self, tree: MypyFile) -> Defined:
         """What is defined at the top of a module that has been analyzed, and in its classes, as far as it is silent."""
@@ -126,22 +125,23 @@ class Silent:
             if isinstance(node, ClassDef):
                 if isinstance(meant, TypeInfo):
                     self._in_class(node, meant, found)
-            elif meant is node and not _is_generic(node) and self._no_hook(node.fullname):
+            elif meant is node and not _is_generic(node):
                 found.functions.append(node.fullname)
+        table, configured = self._functions, self._configured
+        found.functions[:] = [name for name in found.functions if name not in table and name not in configured]
         return found
 
     def _in_class(self, definition: ClassDef, info: TypeInfo, found: Defined) -> None:
         fullname = info.fullname
         found.classes.append(fullname)
-        if self._no_hook(fullname):
-            found.functions.append(fullname)
-        names, methods = info.names, found.methods
+        found.functions.append(fullname)
+        names, methods, not_these = info.names, found.methods, self._names
         if "__call__" in names or any([b.fullname != MODULE and b.fullname.startswith(_TORCHS) for b in info.mro]):
             found.stock.append(fullname)
         for node in definition.defs.body:
-            if isinstance(node, _METHODS) and node.name not in self._names and not _is_generic(node):
+            if isinstance(node, _METHODS) and node.name not in not_these and not _is_generic(node):
                 symbol = names.get(node.name)
-                if symbol is not None and symbol.node is node and node.fullname not in self._methods:
+                if symbol is not None and symbol.node is node:
                     methods.append(node.fullname)
 
 
