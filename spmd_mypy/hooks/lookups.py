@@ -129,6 +129,7 @@ class Silent:
                 found.functions.append(node.fullname)
         table, configured = self._functions, self._configured
         found.functions[:] = [name for name in found.functions if name not in table and name not in configured]
+        found.methods[:] = [name for name in found.methods if name not in self._methods]
         return found
 
     def _in_class(self, definition: ClassDef, info: TypeInfo, found: Defined) -> None:
