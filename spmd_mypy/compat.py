@@ -279,18 +279,6 @@ def expected_type(api: Any) -> Type | None:
         return None
 
 
-def expected_type_here(unknown: Type) -> Type | None:
-    """As above, of the call that is being checked where no hook's context says by whom; ``unknown`` where none tells.
-
-    In one step, since it is asked before every call of a generic function.
-    """
-    try:
-        checker: Any = _checking.type_checker
-        return cast("Type | None", checker.expr_checker.type_context[-1]) if _PRIVATE else unknown
-    except (AttributeError, IndexError):
-        return unknown
-
-
 def current_checker() -> Any:
     """The checker of the module that is being checked, where no hook's context says it; None where mypy keeps none."""
     return _checking.type_checker if _PRIVATE and _checking is not None else None

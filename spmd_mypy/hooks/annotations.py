@@ -83,13 +83,10 @@ class Annotations:
     def _argument(self, ctx: AnalyzeTypeContext, class_name: str) -> Type:
         """The layout argument; annotations repeat, so that what the same names said before is looked up."""
         named = _named(ctx)
-        key: tuple[object, ...] | None = None
-        if named is not None:
-            named.append(class_name)
-            key = tuple(named)
-            known = self.layouts.repeated.get(key)
-            if known is not None:
-                return known
+        key = None if named is None else (class_name, *named)
+        known = self.layouts.repeated.get(key) if key is not None else None
+        if known is not None:
+            return known
         failures = self._failures
         argument = self._layout_argument(ctx, list(ctx.type.args))
         if class_name == PARAMETER:

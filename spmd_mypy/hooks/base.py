@@ -21,7 +21,6 @@ from spmd_mypy.hooks.signatures import AUTOGRAD_METHODS, is_function
 from spmd_mypy.layout import Layouts, Lookup
 from spmd_mypy.rules.kinds import AxisType
 
-_FROM: Final = (ImportFrom, ImportAll)
 _BY_SHORT: Final = {code.code.removeprefix("spmd-"): code for code in codes.ALL}
 
 
@@ -137,10 +136,9 @@ def _imports_spmd(tree: MypyFile) -> bool:
     if tree.fullname.startswith("torch."):  # with thousands of names, and none of ours
         return False
     for node in tree.imports:
-        if isinstance(node, Import):
-            if any([_is_ours(name) for name, _ in node.ids if name.startswith(RUNTIME)]):
-                return True
-        elif isinstance(node, _FROM) and node.id.startswith(RUNTIME) and _is_ours(node.id):
+        if isinstance(node, Import) and any(_is_ours(name) for name, _ in node.ids):
+            return True
+        if isinstance(node, ImportFrom | ImportAll) and _is_ours(node.id):
             return True
     return any(
         symbol.node is not None and symbol.node.fullname.startswith(f"{RUNTIME}.") for symbol in tree.names.values()

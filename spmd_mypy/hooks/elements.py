@@ -239,13 +239,7 @@ def _may_be_filled(variable: Expression, text: str) -> bool:
     """Whether anything in a module's text looks like a change of what ``variable`` holds; a search beats a walk."""
     if not isinstance(variable, NameExpr | MemberExpr):
         return False
-    at = text.find(variable.name)
-    while at >= 0:
-        at += len(variable.name)
-        if _CHANGED.match(text, at):
-            return True
-        at = text.find(variable.name, at)
-    return False
+    return any(_CHANGED.match(after) for after in text.split(variable.name)[1:])
 
 
 def put_in(scope: Node, variable: Expression, removed: bool = True) -> Elements:

@@ -15,17 +15,7 @@ from typing import Final, TypeAlias
 
 from mypy.nodes import Decorator, FuncDef, OverloadedFuncDef
 from mypy.plugin import FunctionSigContext, MethodSigContext
-from mypy.types import (
-    AnyType,
-    CallableType,
-    FunctionLike,
-    Instance,
-    Overloaded,
-    Type,
-    TypeOfAny,
-    TypeVarType,
-    get_proper_type,
-)
+from mypy.types import AnyType, CallableType, FunctionLike, Instance, Overloaded, Type, TypeVarType, get_proper_type
 
 from spmd_mypy import compat
 from spmd_mypy.fullnames import GENERIC_TENSORS, MODULE
@@ -40,9 +30,6 @@ FunctionSigHook: TypeAlias = Callable[[FunctionSigContext], FunctionLike]
 _FREQUENT: Final = frozenset({"dataclasses.field"})
 _METHODS: Final = (".__new__", ".__call__")
 _FUNCTIONS: Final = (FuncDef, OverloadedFuncDef, Decorator)
-
-
-_ANYTHING: Final = AnyType(TypeOfAny.special_form)
 
 
 class Inference:
@@ -100,7 +87,10 @@ class Inference:
 
         It does so for a function that does not speak of layouts only where a class with type arguments is declared.
         """
-        declared = compat.expected_type_here(unknown=_ANYTHING)
+        checker = compat.current_checker()
+        if checker is None:
+            return True
+        declared = compat.expected_type(checker)
         return declared is not None and (type(declared) is not Instance or bool(declared.args))
 
     @staticmethod

@@ -59,10 +59,10 @@ class Modules:
         """The attribute ``Module.__call__``: ``forward`` where it speaks of layouts."""
         if ctx.is_lvalue or isinstance(ctx.context, SYMBOL_FUNCBASE_TYPES + (Decorator,)):
             return ctx.default_attr_type
-        t = ctx.type
-        known = self._bound.get(t.type) if type(t) is Instance else None
-        if known is not None and self._still(known, t):
-            return known[2]
+        if isinstance(ctx.type, Instance):
+            known = self._bound.get(ctx.type.type)
+            if known is not None and self._still(known, ctx.type):
+                return known[2]
         receiver = module_of(ctx.type)
         if receiver is None or receiver.type.fullname == MODULE:
             return ctx.default_attr_type
@@ -72,10 +72,10 @@ class Modules:
         forward = self._forward(ctx.api, receiver, ctx.context)
         return ctx.default_attr_type if forward is None else forward
 
-    def _still(self, known: tuple[FuncDef, Type, Type], t: Type) -> bool:
+    def _still(self, known: tuple[FuncDef, Type, Type], t: Instance) -> bool:
         """Whether ``forward`` of ``t`` is what it was, as it is outside the daemon where no instance has its own."""
         if self.bench.watcher.stays:
-            return isinstance(t, Instance) and not t.args and t.extra_attrs is None
+            return not t.args and t.extra_attrs is None
         return _written_once(t) is known[0] and known[0].type is known[1]
 
     def _forward(self, api: Any, receiver: Instance, context: Context) -> Type | None:

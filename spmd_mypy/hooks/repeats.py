@@ -57,7 +57,7 @@ class Repeats:
                 return None
             known = type(part) is int and part != _UNKNOWN
             parts.append(part)
-        kinds, expressions, names, marks = ctx.arg_kinds, ctx.args, ctx.callee_arg_names, self.layouts.marks
+        kinds, expressions, names = ctx.arg_kinds, ctx.args, ctx.callee_arg_names
         for at, types in enumerate(ctx.arg_types):
             if not types:  # as for most parameters of torch's functions
                 continue
@@ -65,11 +65,7 @@ class Repeats:
                 kind = kinds[at][i]
                 if kind is ARG_STAR or kind is ARG_STAR2:
                     return None
-                part = None
-                # As in ``_mark``: it is where most of the plugin's time goes.
-                if type(given) is Instance and given.args and given.type.fullname in GENERIC_TENSORS:
-                    part = marks.get(id(given.args[0]))
-                part = part or self._part(op, ctx, given, expressions[at][i])
+                part = self._mark(given) or self._part(op, ctx, given, expressions[at][i])
                 if part is None:
                     return None
                 if type(part) is int and part != _UNKNOWN:
