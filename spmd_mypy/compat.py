@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import traceback
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, NamedTuple, TypeAlias, cast
 
@@ -282,6 +282,19 @@ def expected_type(api: Any) -> Type | None:
 def current_checker() -> Any:
     """The checker of the module that is being checked, where no hook's context says it; None where mypy keeps none."""
     return _checking.type_checker if _PRIVATE and _checking is not None else None
+
+
+def types_at_hand() -> Iterable[Type] | None:
+    """The types of all expressions in the call that mypy asks a function's or method's hook for; None if it can't tell.
+
+    mypy notes them in a table of their own while it checks a call, but for those that it overrides for a while.
+    """
+    try:
+        checker: Any = current_checker()
+        tables = checker._type_maps
+        return None if len(tables) < 2 or checker.expr_checker.type_overrides else tables[-1].values()
+    except (AttributeError, IndexError, TypeError):
+        return None
 
 
 def forget_expected_type(api: Any) -> None:

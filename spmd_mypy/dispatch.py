@@ -17,7 +17,7 @@ from mypy.plugin import (
     MethodSigContext,
 )
 from mypy.plugins.default import DefaultPlugin
-from mypy.types import FunctionLike, Instance, Type
+from mypy.types import FunctionLike, Type
 
 from spmd_mypy import compat
 from spmd_mypy.config import Config
@@ -36,6 +36,7 @@ from spmd_mypy.fullnames import (
 )
 from spmd_mypy.hooks import fields, untyped
 from spmd_mypy.hooks.annotations import Annotations, make_generic
+from spmd_mypy.hooks.at_hand import AtHand
 from spmd_mypy.hooks.base import Workbench
 from spmd_mypy.hooks.collectives import Collectives
 from spmd_mypy.hooks.configurations import Flags
@@ -48,11 +49,10 @@ from spmd_mypy.hooks.lookups import Kept, Quick, Silent
 from spmd_mypy.hooks.meanings import Meanings
 from spmd_mypy.hooks.module_table import ANY_CLASS, ModuleTable
 from spmd_mypy.hooks.operations import PROPERTIES, PYTHON, Operations
-from spmd_mypy.hooks.ordinary import ORDINARY
 from spmd_mypy.hooks.own import CUSTOM_OP_CALL, OwnOperations
 from spmd_mypy.hooks.signatures import STOCK
 from spmd_mypy.hooks.strict import Strict
-from spmd_mypy.layout import CONTAINERS, Lookup
+from spmd_mypy.layout import Lookup
 from spmd_mypy.rules.ops import known
 
 FunctionHook: TypeAlias = Callable[[FunctionContext], Type]
@@ -110,6 +110,7 @@ class Dispatch:
         self.inference = Inference(self._meanings)
         self._without_context = self._guard_signature(self.inference.without_context)
         self.held = Held(self.bench, lookup, self._meanings, self._known_function, self.modules.modules.parent)
+        self._on_tensors: set[Callable[[Any], Type]] = set()
         self._functions: dict[str, FunctionHook | None] = self._named_functions()
         self._methods: dict[str, MethodHook | None] = {
             "torch._tensor.Tensor.backward": self._guard(self.gradients.backward),
@@ -140,8 +141,8 @@ class Dispatch:
                 table[f"{RUNTIME}.{module}.{name}"] = self._guard(partial(self.collectives.call, name))
         table[untyped.ADD_DOCSTR] = self._guard(untyped.documented)
         table[untyped.BOOLEAN_DISPATCH] = self._guard(untyped.dispatched)
-        for name, hook in self._guarded(Iteration(self.bench.layouts).functions()).items():
-            table[name] = self._unless_given(ORDINARY | CONTAINERS, hook)
+        for name, hook in Iteration(self.bench.layouts).functions().items():
+            table[name] = self._of_tensors(hook)
         table[f"{RUNTIME}.local.axis_index"] = self._guard(self.collectives.axis_index)
         table.update(self._guarded(self.modules.functions()))
         table["torch.autograd.backward"] = self._guard(self.gradients.autograd_backward)
@@ -191,20 +192,11 @@ class Dispatch:
 
         return guarded
 
-    def _unless_given(self, classes: frozenset[str], hook: Callable[[Any], Type]) -> Callable[[Any], Type]:
-        """``hook``, but for calls given ``classes`` alone: half of all calls with hooks, told in one step."""
-        watcher, flagged, prepare = self.bench.watcher, bool(self.flags), self._prepare
-
-        def called(ctx: Any) -> Type:
-            if flagged or not watcher.stays:
-                prepare(ctx)
-            for types in ctx.arg_types:
-                for t in types:
-                    if type(t) is not Instance or t.type.fullname not in classes:
-                        return hook(ctx)
-            return ctx.default_return_type  # type: ignore[no-any-return]
-
-        return called
+    def _of_tensors(self, hook: Callable[[Any], Type]) -> Callable[[Any], Type]:
+        """``hook``, which has nothing to do where there is no tensor: as in most calls of Python's own functions."""
+        guarded = self._guard(hook)
+        self._on_tensors.add(guarded)
+        return guarded
 
     def _watched(self, fullname: str, hook: Callable[[Any], Type] | None) -> Callable[[Any], Type] | None:
         strict = self.strict.call(fullname, hook, default_of)
@@ -217,9 +209,11 @@ class Dispatch:
 
     def lookups(self) -> dict[str, Callable[[str], Any]]:
         """What answers mypy's questions from the first on, by the name of the plugin's method."""
-        sometimes = (self._without_context, self.inference.needed)
-        functions = Kept(self.get_function_hook, self._settled)
-        methods = Kept(self.get_method_hook, self._settled_method)
+        sometimes = ((self._without_context,), self.inference.needed)
+        # Where modules are marked for other configurations, hooks do it.
+        on_tensors = (() if self.flags else self._on_tensors, AtHand(self.bench.watcher).tensors)
+        functions = Kept(self.get_function_hook, self._settled, on_tensors)
+        methods = Kept(self.get_method_hook, self._settled_method, on_tensors)
         function_signatures = Kept(self.get_function_signature_hook, self.inference.settled, sometimes)
         method_signatures = Kept(self.get_method_signature_hook, None, sometimes)
         called = (self.get_method_signature_hook(_CALL), self.get_method_hook(_CALL))
@@ -376,7 +370,7 @@ class Dispatch:
     def _guard_operation(self, op: str) -> Callable[[Any], Type]:
         """The handler of an operation by its name in the rules."""
         if op.startswith(PYTHON):
-            return self._unless_given(ORDINARY, self._guard(partial(self.operations.pythons, op)))
+            return self._of_tensors(partial(self.operations.pythons, op))
         return self._guard(partial(self.operations.call, op))
 
     def _method(self, fullname: str) -> MethodHook | None:
@@ -391,7 +385,7 @@ class Dispatch:
         if hook is not None:
             return self._guard(hook) if self._mypys.get_method_hook(fullname) is None else None
         if name in _OPERATORS and not fullname.startswith("builtins."):
-            return self._guard(partial(self.operations.operator, f"Tensor.{name}"))
+            return self._of_tensors(partial(self.operations.operator, f"Tensor.{name}"))
         return None
 
 

@@ -24,8 +24,8 @@ _METHODS: Final = (FuncDef, Decorator)
 class Kept(dict[str, Any]):
     """A look-up that keeps its answers, so that mypy's next question runs no code of ours.
 
-    ``settled`` says whether the answer on a name stays what it is.  ``sometimes`` is a hook, and whether it has
-    anything to do in the place that is being checked: where not, the answer is None, and mypy need not tell it all
+    ``settled`` says whether the answer on a name stays what it is.  ``sometimes`` are hooks, and whether they have
+    anything to do in the place that is being checked: where not, the answer is None, and mypy need not tell them all
     there is to say of the call.  ``quick`` is asked first, where it is set: it says whether it has put an answer here.
     """
 
@@ -33,30 +33,29 @@ class Kept(dict[str, Any]):
         self,
         find: Callable[[str], Any],
         settled: Callable[[str], bool] | None = None,
-        sometimes: tuple[Any, Callable[[], bool]] | None = None,
+        sometimes: tuple[Container[Any], Callable[[], bool]] = ((), bool),
     ) -> None:
         super().__init__()
         self._find, self._settled = find, settled
-        self._hook: Any = None
-        self._needed: Callable[[], bool] = bool
-        if sometimes is not None:
-            self._hook, self._needed = sometimes
-        self._asked_each_time: set[str] = set()
+        self._hooks, self._needed = sometimes
+        self._asked_each_time: dict[str, Any] = {}
         self.quick: Callable[[str], bool] | None = None
 
     def __missing__(self, fullname: str) -> Any:
-        if fullname in self._asked_each_time:
-            return self._hook if self._needed() else None
+        hook = self._asked_each_time.get(fullname)
+        if hook is not None:
+            return hook if self._needed() else None
         if self.quick is not None and self.quick(fullname):
             return self[fullname]
         found = self._find(fullname)
         if self._settled is not None and not self._settled(fullname):
             return found
-        if found is not None and found is self._hook:
-            self._asked_each_time.add(fullname)
-        else:
+        if found is None or found not in self._hooks:
             self[fullname] = found
-        return found
+            return found
+        self._asked_each_time[fullname] = found
+        # mypy asks twice for one call, and must get one answer.
+        return found if self._needed() else None
 
 
 class Defined(NamedTuple):

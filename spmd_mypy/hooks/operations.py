@@ -34,7 +34,6 @@ from spmd_mypy.hooks.arguments import (
 )
 from spmd_mypy.hooks.base import Workbench
 from spmd_mypy.hooks.meshes import report_clash
-from spmd_mypy.hooks.ordinary import is_ordinary
 from spmd_mypy.hooks.pending import report_use
 from spmd_mypy.hooks.repeats import Repeats
 from spmd_mypy.hooks.zeros import zeros
@@ -82,7 +81,7 @@ class Operations:
 
     def pythons(self, op: str, ctx: AnyCall) -> Type:
         """One of Python's own functions, of which few calls concern us."""
-        if is_ordinary(ctx) or not self._concerns_us(op, ctx):
+        if not self._concerns_us(op, ctx):
             return ctx.default_return_type
         key = self._repeats.key(op, ctx)
         return self._call(op, ctx, None) if key is None else self._repeated(op, ctx, key)

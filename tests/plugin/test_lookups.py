@@ -14,13 +14,15 @@ from tests.mypy_runner import Project, configuration
 
 HERE = Path(__file__).parent
 
-# A plugin that takes both ways for every name, and keeps what it was asked; and for calls of generic functions, whether
-# the hook was thought needed where it took the declared type away.
+# A plugin that takes both ways for every name, and keeps what it was asked; for calls of generic functions, whether the
+# hook was thought needed where it took the declared type away; and for calls of Python's own functions, whether it was
+# thought that a tensor may be at hand where the hook found something to say.
 PROBE = """
 from pathlib import Path
 
 from spmd_mypy import compat
 from spmd_mypy.dispatch import Dispatch
+from spmd_mypy.hooks.at_hand import AtHand
 from spmd_mypy.hooks.inference import Inference
 from spmd_mypy.hooks.containers import SEQUENTIAL
 from spmd_mypy.hooks.lookups import Silent
@@ -98,6 +100,29 @@ def without_context(ctx):
     finally:
         expected.append("not asked")  # the next hook may be the first of its name
 
+
+def at_hand(self):
+    # The hooks on Python's own functions are called where there is nothing for them, too.
+    told.append(tensors(self))
+    return True
+
+
+def of_tensors(self, hook):
+    def called(ctx):
+        thought, failures = told[-1], self.bench.failures
+        result = hook(ctx)
+        did = result is not ctx.default_return_type or self.bench.failures != failures
+        with ordinary.open("a") as file:
+            print("at hand", thought, "did", did, file=file)
+        return result
+
+    return guarded(self, called)
+
+
+told = []
+ordinary = Path(__file__).with_suffix(".ordinary")
+tensors, AtHand.tensors = AtHand.tensors, at_hand
+guarded, Dispatch._of_tensors = Dispatch._of_tensors, of_tensors
 
 forgotten = Path(__file__).with_suffix(".forgotten")
 expected = ["not asked"]
@@ -191,6 +216,8 @@ def test_the_quick_look_agrees_with_the_long_way(tmp_path: Path) -> None:
     forgotten = set(probe.with_suffix(".forgotten").read_text().splitlines())
     assert {"asked True", "asked False", "taken away True"} <= forgotten
     assert "taken away False" not in forgotten
+    ordinary = set(probe.with_suffix(".ordinary").read_text().splitlines())
+    assert {"at hand True did True", "at hand True did False", "at hand False did False"} == ordinary
 
 
 def test_the_table_of_properties_has_every_attribute_that_is_a_tensor() -> None:
