@@ -97,7 +97,7 @@ class Dispatch:
         self._batch = not options.fine_grained_incremental
         self._mypys = DefaultPlugin(options)
         self.bench = Workbench(self.config, options, lookup)
-        self.annotations = Annotations(self.config, self.bench.layouts)
+        self.annotations = Annotations(self.config, self.bench.layouts, stay=self._batch)
         self.operations = Operations(self.bench)
         self.collectives = Collectives(self.bench)
         self.gradients = Gradients(self.bench)

@@ -62,9 +62,12 @@ def make_generic(ctx: ClassDefContext) -> None:
 class Annotations:
     """Analyses SPMD type arguments into slots and reports wrong ones (``spmd-annotation``)."""
 
-    def __init__(self, config: Config, layouts: Layouts) -> None:
+    def __init__(self, config: Config, layouts: Layouts, stay: bool) -> None:
+        """``stay`` says that the tensor classes, once found, do not change, as they may in the daemon."""
         self.config = config
         self.layouts = layouts
+        self._stay = stay
+        self._classes: dict[str, TypeInfo] = {}
         self._failures = 0  # how often something was reported
 
     # ---- Tensor[...]
@@ -72,13 +75,20 @@ class Annotations:
     def tensor(self, class_name: str, ctx: AnalyzeTypeContext) -> Type:
         """The hook for every spelling of the tensor class ``class_name``."""
         unbound = ctx.type
-        info = self.layouts.info(class_name)
+        info = self._classes.get(class_name) or self._class(class_name)
         if info is None or not info.defn.type_vars:
             return compat.instance_of(ctx, info, []) if info else unknown_type()
         argument = self._argument(ctx, class_name) if unbound.args else unknown_type()
         result = Instance(info, [argument], unbound.line, unbound.column)
         result.end_line, result.end_column = unbound.end_line, unbound.end_column
         return result
+
+    def _class(self, name: str) -> TypeInfo | None:
+        """A tensor class; torch alone has seventeen thousand annotations that ask for one."""
+        info = self.layouts.info(name)
+        if info is not None and self._stay:
+            self._classes[name] = info
+        return info
 
     def _argument(self, ctx: AnalyzeTypeContext, class_name: str) -> Type:
         """The layout argument; annotations repeat, so that what the same names said before is looked up."""
