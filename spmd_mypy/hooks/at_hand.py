@@ -23,13 +23,21 @@ class AtHand:
     def __init__(self, watcher: compat.Watcher) -> None:
         self._watcher = watcher
         self._no_tensors: set[TypeInfo] = set()
+        self._asked_again = False
 
     def tensors(self) -> bool:
         """Whether a tensor, or what is untyped, may be among what the call is given; always so under the daemon.
 
         Looks at the call's expressions with all that they are made of, since ``sum([x, y])`` gives the display the
-        type that ``sum`` asks for.
+        type that ``sum`` asks for.  Once it is so, mypy asks for the hook again to call it, and has to get it.
         """
+        if self._asked_again:
+            self._asked_again = False
+            return True
+        self._asked_again = self._some_tensor()
+        return self._asked_again
+
+    def _some_tensor(self) -> bool:
         types = compat.types_at_hand() if self._watcher.stays else None
         if types is None:
             return True

@@ -54,7 +54,6 @@ class Kept(dict[str, Any]):
             self[fullname] = found
             return found
         self._asked_each_time[fullname] = found
-        # mypy asks twice for one call, and must get one answer.
         return found if self._needed() else None
 
 

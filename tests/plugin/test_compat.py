@@ -23,12 +23,14 @@ from tests.mypy_runner import PRELUDE, Message, Project, cache_folder, check
 # Owner, attribute, and what the plugin loses without it.
 PRIVATE = [
     (TypeChecker, "lookup_type", "the types of operands in displays and of receivers"),
+    (TypeChecker, "_type_maps", "time: hooks are called where there is no tensor"),
     (TypeChecker, "check_subtype", "complaints about values that a module declares"),
     (ConditionalTypeBinder, "put", "re-typing by flow"),
     (ConditionalTypeBinder, "get", "re-typing by flow"),
     (ExpressionChecker, "check_call", "calls through modules and wrappers"),
     (ExpressionChecker, "accept", "calls of lambdas"),
     (ExpressionChecker, "analyze_external_member_access", "parameters of stock modules"),
+    (ExpressionChecker, "type_overrides", "time: hooks are called where there is no tensor"),
     (SemanticAnalyzer, "schedule_patch", "checks of hand-written autograd functions"),
     (TypeAnalyser, "analyze_type_with_type_info", "defaults of type arguments"),
 ]

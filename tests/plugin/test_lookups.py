@@ -6,8 +6,12 @@ import ast
 import re
 from pathlib import Path
 
+import pytest
 import torch
+from mypy.types import AnyType, NoneType, TypeOfAny
 
+from spmd_mypy.compat import Watcher
+from spmd_mypy.hooks.at_hand import AtHand
 from spmd_mypy.hooks.operations import PROPERTIES
 from spmd_mypy.rules import ops
 from tests.mypy_runner import Project, configuration
@@ -218,6 +222,18 @@ def test_the_quick_look_agrees_with_the_long_way(tmp_path: Path) -> None:
     assert "taken away False" not in forgotten
     ordinary = set(probe.with_suffix(".ordinary").read_text().splitlines())
     assert {"at hand True did True", "at hand True did False", "at hand False did False"} == ordinary
+
+
+def test_mypy_gets_the_hook_that_it_was_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It asks whether there is one, then for the one to call, and ends in an internal error where there is none."""
+    at_hand = AtHand(Watcher(lambda file, error: True))
+    untyped, nothing = [AnyType(TypeOfAny.special_form)], [NoneType()]
+    at_hand._watcher.stays = True
+    answers = []
+    for types in (nothing, untyped, nothing, nothing, untyped, untyped, nothing):
+        monkeypatch.setattr("spmd_mypy.compat.types_at_hand", lambda types=types: types)
+        answers.append(at_hand.tensors())
+    assert answers == [False, True, True, False, True, True, False]
 
 
 def test_the_table_of_properties_has_every_attribute_that_is_a_tensor() -> None:
