@@ -193,7 +193,10 @@ class Dispatch:
         return guarded
 
     def _of_tensors(self, hook: Callable[[Any], Type]) -> Callable[[Any], Type]:
-        """``hook``, which has nothing to do where there is no tensor: as in most calls of Python's own functions."""
+        """``hook``, which has nothing to do where no argument is a tensor: as in most calls of Python's own functions.
+
+        Not for methods of what may be a tensor: the receiver is not at hand when mypy asks.
+        """
         guarded = self._guard(hook)
         self._on_tensors.add(guarded)
         return guarded
@@ -385,7 +388,7 @@ class Dispatch:
         if hook is not None:
             return self._guard(hook) if self._mypys.get_method_hook(fullname) is None else None
         if name in _OPERATORS and not fullname.startswith("builtins."):
-            return self._of_tensors(partial(self.operations.operator, f"Tensor.{name}"))
+            return self._guard(partial(self.operations.operator, f"Tensor.{name}"))
         return None
 
 

@@ -127,3 +127,30 @@ def containers(v: Tensor[V[TP]], i: Tensor[I[TP]], r: Tensor[R[TP]], p: Tensor[P
         case Pair(whole=w, part=q):
             F.gelu(q)  # E: spmd-partial
     torch.stack([r, i])  # E: spmd-mix
+
+
+class Loss(Tensor[P[TP]]):  # type: ignore[misc]
+    @overload  # type: ignore[override]
+    def __add__(self, other: int) -> Tensor[P[TP]]: ...
+    @overload
+    def __add__(self, other: float) -> Tensor[P[TP]]: ...
+    def __add__(self, other: float) -> Tensor[P[TP]]:
+        return self
+
+
+class Losses(list[Tensor[P[TP]]]):
+    pass
+
+
+def read(loss: Loss, p: Tensor[P[TP]], all_of: Losses, d: dict[str, Tensor[P[TP]]], some: bool) -> None:
+    loss + 1  # E: spmd-partial
+    f"{loss}"  # E: spmd-escape
+    f"{some} {d['a']}"  # E: spmd-escape
+    f"{(q := p)}"  # E: spmd-escape
+    f"{sum(all_of)}"  # E: spmd-escape
+    [f"{n}: {x:.3f}" for n, x in d.items()]  # E: spmd-escape
+    float(max(all_of))  # E: spmd-escape
+    int(p if some else 3)  # E: spmd-escape
+    sorted(d.items(), key=lambda item: float(item[1]))  # E: spmd-escape
+    sum(map(lambda i: p, range(3))) + 1  # E: spmd-partial
+    sum(p for _ in range(3)) + 1  # E: spmd-partial
